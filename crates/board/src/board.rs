@@ -388,7 +388,7 @@ fn ordered<T>(
 fn put_order(member: &Member, order: Order) -> Result<TempDir> {
     let folder = member.transport.folder()?;
     let request = Request { board: member.description.clone(), order };
-    put(&request, folder.path(), member.transport.cache())?;
+    put(request, folder.path(), member.transport.cache())?;
     Ok(folder)
 }
 

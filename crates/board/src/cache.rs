@@ -59,10 +59,28 @@ impl Cache {
     /// # Errors
     /// `ErrorKind::User` if the lock file cannot be created.
     pub fn lock(&self, name: &str) -> Result<fs::File> {
-        let path = self.folder("locks")?.join(name);
-        let file = fs::File::create(&path).user(|| format!("cannot create {}", path.display()))?;
+        let (path, file) = self.lock_file(name)?;
         rustix::fs::flock(&file, FlockOperation::LockExclusive).user(|| format!("cannot lock {}", path.display()))?;
         Ok(file)
+    }
+
+    /// As [`Cache::lock`], without waiting; `None`: another process has it.
+    ///
+    /// # Errors
+    /// As [`Cache::lock`].
+    pub fn try_lock(&self, name: &str) -> Result<Option<fs::File>> {
+        let (path, file) = self.lock_file(name)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file)),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error).user(|| format!("cannot lock {}", path.display())),
+        }
+    }
+
+    fn lock_file(&self, name: &str) -> Result<(PathBuf, fs::File)> {
+        let path = self.folder("locks")?.join(name);
+        let file = fs::File::create(&path).user(|| format!("cannot create {}", path.display()))?;
+        Ok((path, file))
     }
 
     /// Removes the least recently used files of a folder until the rest take at most `limit_bytes`.

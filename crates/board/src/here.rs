@@ -1,6 +1,6 @@
 //! This machine.
 
-use crate::orders::{OURS, introduced, introduction, put, read_response};
+use crate::orders::{introduced, introduction, put, read_response, remove_ours};
 use crate::transport::{Offer, Transport, of_a_real_machine};
 use crate::{BoardContext, Cache, Failed, HostProfile, child};
 use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
@@ -14,6 +14,7 @@ use pocketstone_workload::plan::{Plan, Request, Step};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Where Linux says that the processor has counters.
@@ -95,7 +96,7 @@ impl Transport for Here {
         // The profile's directory is not made for that, because --directory may name another.
         let folder = self.folder()?;
         let order = introduction(folder.path().join("empty"));
-        put(&Request { board: self.describe(), order }, folder.path(), self.cache())?;
+        put(Request { board: self.describe(), order }, folder.path(), self.cache())?;
         self.run(folder.path())?;
         introduced(read_response(folder.path())?)
     }
@@ -123,7 +124,17 @@ impl Transport for Here {
 
     fn alone(&self) -> Result<Option<File>> {
         // Two labs on one machine would measure each other, and remove each other's files.
-        self.context.cache.lock("host-cell").map(Some)
+        let mut told = false;
+        loop {
+            if let Some(lock) = self.context.cache.try_lock("host-cell")? {
+                return Ok(Some(lock));
+            }
+            self.context.check()?;
+            if !std::mem::replace(&mut told, true) {
+                (self.context.progress)("waiting for another run on this machine to end its cell");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     fn resolve(&self, volume: &Volume) -> Result<Volume> {
@@ -141,9 +152,7 @@ impl Transport for Here {
     fn clean(&self, plan: &Plan) {
         // The directory may be anyone's, so its own files only.
         let Some(directory) = &plan.volume.directory else { return };
-        for path in OURS.map(|name| directory.join(name)) {
-            let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
-        }
+        remove_ours(plan, directory);
     }
 }
 

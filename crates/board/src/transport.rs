@@ -147,7 +147,7 @@ pub trait Transport: Send + Sync {
     ///
     /// # Errors
     /// `ErrorKind::Board` if it does not become so, or does not answer; `ErrorKind::Interrupted`.
-    fn await_fitness(&self) -> Result<()> {
+    fn await_fitness(&self) -> Result<(), Failed> {
         Ok(())
     }
 

@@ -7,13 +7,15 @@ use pocketstone_core::error::Context;
 use pocketstone_core::frame::{BEAT, Frame, Frames, Inbox, SILENCE, pieces};
 use pocketstone_core::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -53,7 +55,7 @@ impl Connection {
     /// A failure with `lost` set if there is no answer; `ErrorKind::Board` if the runner says why it does not serve;
     /// `ErrorKind::Interrupted` if the user interrupts.
     pub fn open(mut command: Command, way: &str, context: &BoardContext) -> Result<Connection, Failed> {
-        let failed = || "cannot make a temporary file".to_owned();
+        let failed = || "cannot make a connection's files".to_owned();
         let errors = tempfile::tempfile().board(failed)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors.try_clone().board(failed)?);
         // Ctrl-C is the lab's: it ends the connection when it has put things in order.
@@ -64,6 +66,8 @@ impl Connection {
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Error::bug("a child has no pipes").into());
         };
+        let flags = rustix::fs::fcntl_getfl(&to).board(failed)?;
+        rustix::fs::fcntl_setfl(&to, flags | OFlags::NONBLOCK).board(failed)?;
         let begin = Instant::now();
         let (to, frames) = (Arc::new(Mutex::new(Some(to))), Frames::default());
         let (serial, copies) = (String::new(), Copies::of(&context.cache, way, "")?);
@@ -102,13 +106,13 @@ impl Connection {
     fn put_back(&mut self, journal: String, lines: String, context: &BoardContext) -> Result<(), Failed> {
         let copy = self.copies.path(&journal)?;
         (context.progress)(&format!("putting back what an interrupted run has set ({})", copy.display()));
-        self.tell(&Frame::Left(journal.clone(), lines))?;
+        self.tell(&Frame::Left(journal.clone(), lines), context)?;
         self.heard = Instant::now();
         loop {
             match self.frames.take().map_err(|_| self.lost(GONE))? {
                 Some(Frame::PutBack(done)) if done == journal => {
                     self.copies.put_back(&journal)?;
-                    return self.tell(&Frame::Noted);
+                    return self.tell(&Frame::Noted, context);
                 }
                 Some(Frame::Failed(why)) => {
                     let error = Error::board(format!("the settings that {} says are not put back", copy.display()));
@@ -136,10 +140,10 @@ impl Connection {
         for entry in fs::read_dir(folder).board(failed)? {
             for piece in pieces(&entry.board(failed)?.path())? {
                 context.check()?;
-                self.tell(&piece?)?;
+                self.tell(&piece?, context)?;
             }
         }
-        self.tell(&Frame::Go)?;
+        self.tell(&Frame::Go, context)?;
         self.heard = Instant::now();
         let mut inbox = Inbox::new(folder);
         loop {
@@ -148,11 +152,11 @@ impl Connection {
                     None | Some(Frame::Beat) => {}
                     Some(Frame::Setting(journal, line)) => {
                         self.copies.note(&journal, &line)?;
-                        self.tell(&Frame::Noted)?;
+                        self.tell(&Frame::Noted, context)?;
                     }
                     Some(Frame::PutBack(journal)) => {
                         self.copies.put_back(&journal)?;
-                        self.tell(&Frame::Noted)?;
+                        self.tell(&Frame::Noted, context)?;
                     }
                     Some(Frame::Done) => return Ok(()),
                     Some(Frame::Failed(why)) => return Err(Error::board(why).into()),
@@ -168,9 +172,19 @@ impl Connection {
         }
     }
 
-    fn tell(&mut self, frame: &Frame) -> Result<(), Failed> {
-        let sent = send(frame, &self.to);
-        sent.map_err(|_| self.refused())
+    fn tell(&mut self, frame: &Frame, context: &BoardContext) -> Result<(), Failed> {
+        let to = self.to.clone();
+        let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(to) = to.as_mut() else { return Err(self.lost(GONE)) };
+        let mut patient = Patient { to, context, taken: Instant::now() };
+        let sent = frame.send(&mut patient);
+        let silent = patient.taken.elapsed() >= SILENCE;
+        context.check()?;
+        match sent {
+            Ok(()) => Ok(()),
+            Err(_) if silent => Err(self.lost("takes nothing more")),
+            Err(_) => Err(self.refused()),
+        }
     }
 
     /// Waits until the runner says something, or it is time for a beat; whether it is still there.
@@ -217,15 +231,53 @@ impl Connection {
     }
 }
 
-/// Sends a frame, as long as the connection is open.
-///
-/// # Errors
-/// `ErrorKind::Board` if it is closed, or the client takes nothing more.
-fn send(frame: &Frame, to: &Mutex<Option<ChildStdin>>) -> Result<()> {
-    match to.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-        Some(to) => frame.send(to),
-        None => Err(Error::board("the connection is closed")),
+/// Writes to a client that may take nothing more: for so long as a board may say nothing, or until the user interrupts.
+struct Patient<'a> {
+    to: &'a ChildStdin,
+    context: &'a BoardContext,
+    /// When it has taken something last.
+    taken: Instant,
+}
+
+impl Write for Patient<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            self.context.check().map_err(io::Error::other)?;
+            match rustix::io::write(self.to, bytes) {
+                Err(Errno::AGAIN) if self.taken.elapsed() < SILENCE => {}
+                Err(Errno::INTR) => continue,
+                written => {
+                    self.taken = if written.is_ok() { Instant::now() } else { self.taken };
+                    return Ok(written?);
+                }
+            }
+            let mut polled = vec![PollFd::new(self.to, PollFlags::OUT)];
+            polled.extend(self.context.wakes.as_ref().map(|wakes| PollFd::new(wakes, PollFlags::IN)));
+            match poll(&mut polled, Some(&Timespec { tv_sec: BEAT.as_secs() as _, tv_nsec: 0 })) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Sends a beat, as long as the connection is open; whether it is. A pipe that is full has enough for the runner to hear.
+fn beat(to: &Mutex<Option<ChildStdin>>) -> bool {
+    let mut to = match to.try_lock() {
+        Ok(to) => to,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        // A frame is being sent.
+        Err(TryLockError::WouldBlock) => return true,
+    };
+    let Some(to) = to.as_mut() else { return false };
+    let mut polled = [PollFd::new(&*to, PollFlags::OUT)];
+    let ready = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0);
+    // What a pipe takes at all takes a page.
+    !ready || Frame::Beat.send(to).is_ok()
 }
 
 /// Beats from a thread of its own: the lab may be busy with other things for long.
@@ -234,7 +286,7 @@ fn beats(to: &Arc<Mutex<Option<ChildStdin>>>) -> (Sender<()>, JoinHandle<()>) {
     let thread = std::thread::spawn(move || {
         while let Err(RecvTimeoutError::Timeout) = ends.recv_timeout(BEAT) {
             // That there is nobody to hear it is noticed by who waits for a reply.
-            if send(&Frame::Beat, &to).is_err() {
+            if !beat(&to) {
                 return;
             }
         }
@@ -255,5 +307,39 @@ impl Drop for Connection {
         if let Some(thread) = beats.filter(|_| closed) {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Cache;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn a_client_that_takes_nothing_more_does_not_keep_the_user_from_interrupting() {
+        let mut child = Command::new("sleep").arg("100").stdin(Stdio::piped()).spawn().unwrap();
+        let to = child.stdin.take().unwrap();
+        rustix::fs::fcntl_setfl(&to, OFlags::NONBLOCK).unwrap();
+        let (woken, wakes) = std::io::pipe().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut context =
+            BoardContext::uninterrupted(Cache::at(folder.path()).unwrap(), "/nowhere".into(), Arc::new(|_| {}));
+        context.wakes = Some(Arc::new(woken.into()));
+        let cancelled = context.cancelled.clone();
+        let user = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            cancelled.store(true, Ordering::Relaxed);
+            drop(wakes);
+        });
+        let begin = Instant::now();
+        let mut patient = Patient { to: &to, context: &context, taken: begin };
+        assert!(patient.write_all(&vec![0; 1 << 20]).is_err());
+        assert!(begin.elapsed() < BEAT, "{:?}", begin.elapsed());
+        user.join().unwrap();
+        // Nor does it stop the thread that beats.
+        assert!(beat(&Mutex::new(Some(to))));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

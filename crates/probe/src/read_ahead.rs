@@ -36,7 +36,8 @@ impl Bdi {
     /// `ErrorKind::Board` if the path cannot be read, or its file system has no such device (tmpfs, overlay).
     pub fn of(path: &Path) -> Result<Self> {
         let device = rustix::fs::stat(path).board(|| format!("cannot stat {}", path.display()))?.st_dev;
-        Self::named(&format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device)))
+        let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+        Self::named(&whole_disk(Path::new("/sys/dev/block"), &number).unwrap_or(number))
     }
 
     /// Its name.
@@ -75,9 +76,32 @@ impl Bdi {
     }
 }
 
+/// The number of the disk that a partition is on, in a folder like /sys/dev/block: only the disk has a backing device.
+/// `None` if `number` is no partition.
+fn whole_disk(devices: &Path, number: &str) -> Option<String> {
+    let partition = fs::canonicalize(devices.join(number)).ok()?;
+    let disk = partition.join("partition").exists().then(|| partition.parent())??;
+    Some(fs::read_to_string(disk.join("dev")).ok()?.trim().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_partition_has_the_backing_device_of_its_disk() {
+        let sys = tempfile::tempdir().unwrap();
+        let (disk, devices) = (sys.path().join("devices/mmcblk0"), sys.path().join("dev/block"));
+        fs::create_dir_all(disk.join("mmcblk0p2")).unwrap();
+        fs::create_dir_all(&devices).unwrap();
+        fs::write(disk.join("dev"), "179:0\n").unwrap();
+        fs::write(disk.join("mmcblk0p2/partition"), "2\n").unwrap();
+        std::os::unix::fs::symlink(&disk, devices.join("179:0")).unwrap();
+        std::os::unix::fs::symlink(disk.join("mmcblk0p2"), devices.join("179:2")).unwrap();
+        assert_eq!(whole_disk(&devices, "179:2").as_deref(), Some("179:0"));
+        assert_eq!(whole_disk(&devices, "179:0"), None);
+        assert_eq!(whole_disk(&devices, "0:32"), None);
+    }
 
     #[test]
     fn a_setting_is_put_back_and_a_missing_device_is_named() {

@@ -114,16 +114,16 @@ impl Settings {
     /// else afterwards; a change is put back when this is dropped, in that case too.
     pub fn set(&mut self, path: &Path, value: &str) -> Result<String> {
         let read = || fs::read_to_string(path).board(|| format!("cannot read {}", path.display()));
-        let before = read()?.trim().to_owned();
+        let before = in_force(&read()?).to_owned();
         if before == value {
             return Ok(before);
         }
         self.note(Change::File { path: path.to_owned(), before: before.clone() })?;
         write_value(path, value)?;
         let now = read()?;
-        match now.trim() == value {
-            true => Ok(before),
-            false => Err(Error::board(format!("{} became `{}`, not `{value}`", path.display(), now.trim()))),
+        match in_force(&now) {
+            now if now == value => Ok(before),
+            now => Err(Error::board(format!("{} became `{now}`, not `{value}`", path.display()))),
         }
     }
 
@@ -231,6 +231,16 @@ pub fn forget_restored(journal: &Path) {
     let _ = fs::remove_file(restored(journal));
 }
 
+/// The value that a file of a setting holds, without white space around it. The kernel lists choices with the one in force
+/// in brackets, such as `[none] mq-deadline kyber`, and takes only its name.
+fn in_force(text: &str) -> &str {
+    let mut chosen = text.split_whitespace().filter_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    match (chosen.next(), chosen.next()) {
+        (Some(word), None) if !word.is_empty() => word,
+        _ => text.trim(),
+    }
+}
+
 fn write_value(path: &Path, value: &str) -> Result<()> {
     let written = fs::write(path, format!("{value}\n"));
     written.board(|| format!("cannot write `{value}` to {}", path.display())).map_err(|e| e.hint("run as root"))
@@ -259,7 +269,7 @@ fn put_back(changes: Vec<Change>) -> std::result::Result<(), (Vec<Change>, Error
         let put_back = match &change {
             // A device that went away has no setting any more.
             Change::File { path, .. } if !path.exists() => Ok(()),
-            Change::File { path, before } => write_value(path, before),
+            Change::File { path, before } => write_value(path, in_force(before)),
             Change::Command { undo } => run(undo),
         };
         if let Err(error) = put_back {

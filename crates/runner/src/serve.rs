@@ -111,9 +111,13 @@ fn remove_others(folder: &Path) -> Result<()> {
     let own = std::env::current_exe().board(|| "cannot find the path of this program".into())?;
     for entry in fs::read_dir(folder).board(failed)? {
         let path = entry.board(failed)?.path();
-        // One that is being copied has the copying shell's number behind a point.
+        // One that is being copied has the copying shell's number behind a point; such a shell may have died.
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with("runner-") && !name.contains('.') && path.file_name() != own.file_name() {
+        let copied =
+            |shell: &str| shell.parse::<u32>().is_ok_and(|shell| Path::new(&format!("/proc/{shell}")).exists());
+        let in_use =
+            name.split_once('.').is_some_and(|(_, shell)| copied(shell)) || path.file_name() == own.file_name();
+        if name.starts_with("runner-") && !in_use {
             let _ = fs::remove_file(path);
         }
     }

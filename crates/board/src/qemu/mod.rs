@@ -128,7 +128,7 @@ impl Qemu {
 
     /// Puts an order where a machine that was started in `folder` finds it.
     fn put(&self, order: Order, folder: &Path) -> Result<()> {
-        put(&Request { board: self.describe(), order }, folder, &self.context.cache)
+        put(Request { board: self.describe(), order }, folder, &self.context.cache)
     }
 }
 

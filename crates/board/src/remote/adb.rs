@@ -1,8 +1,8 @@
 //! An Android phone that adb reaches.
 
 use super::client::{Client, ask, await_fit, run};
-use crate::BoardContext;
 use crate::profile::{AdbProfile, Charging, Screen};
+use crate::{BoardContext, Failed};
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::{Error, Result};
 use std::process::Command;
@@ -44,15 +44,15 @@ impl Adb {
     }
 
     /// The battery, as `dumpsys battery` has it. A phone that does not say has none.
-    fn battery(&self, context: &BoardContext) -> Result<Battery> {
-        ask(self, "dumpsys battery 2>/dev/null || true", None, context).map(|text| Battery::parse(&text))
+    fn battery(&self, context: &BoardContext) -> Result<Battery, Failed> {
+        Ok(Battery::parse(&ask(self, "dumpsys battery 2>/dev/null || true", None, context)?))
     }
 
     /// How much the phone is throttled, as it says: 0 not at all.
     ///
     /// # Errors
     /// `ErrorKind::Board` if it does not answer.
-    fn thermal_status(&self, context: &BoardContext) -> Result<Option<u32>> {
+    fn thermal_status(&self, context: &BoardContext) -> Result<Option<u32>, Failed> {
         let said = ask(self, "dumpsys thermalservice 2>/dev/null || true", None, context)?;
         Ok(value(&said, "Thermal Status").and_then(|status| status.parse().ok()))
     }
@@ -117,7 +117,7 @@ impl Client for Adb {
         Ok(())
     }
 
-    fn await_fitness(&self, context: &BoardContext) -> Result<()> {
+    fn await_fitness(&self, context: &BoardContext) -> Result<(), Failed> {
         let AdbProfile { battery_least_percent, temperature_most_c, thermal_status_most, .. } = &self.profile;
         if battery_least_percent.is_none() && temperature_most_c.is_none() && thermal_status_most.is_none() {
             return Ok(());

@@ -1,10 +1,10 @@
 //! Programs that reach another machine.
 
-use crate::BoardContext;
 use crate::child::end_group;
+use crate::{BoardContext, Failed};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Facts;
-use pocketstone_core::{Error, Result};
+use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_engine::{at_end, end_with_this_process};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -67,7 +67,7 @@ pub trait Client: Send + Sync {
     ///
     /// # Errors
     /// `ErrorKind::Board` if it does not become so, or does not answer; `ErrorKind::Interrupted`.
-    fn await_fitness(&self, context: &BoardContext) -> Result<()> {
+    fn await_fitness(&self, context: &BoardContext) -> Result<(), Failed> {
         let _ = context;
         Ok(())
     }
@@ -94,24 +94,28 @@ pub trait Client: Send + Sync {
 /// Has the board's shell run a line; its output.
 ///
 /// # Errors
-/// `ErrorKind::Board` if the board cannot be reached, or the line fails; `ErrorKind::Interrupted`.
-pub fn ask(client: &dyn Client, line: &str, input: Option<File>, context: &BoardContext) -> Result<String> {
+/// `ErrorKind::Board` if the board cannot be reached, with `lost` set, or the line fails; `ErrorKind::Interrupted`.
+pub fn ask(client: &dyn Client, line: &str, input: Option<File>, context: &BoardContext) -> Result<String, Failed> {
     let bytes = input.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len());
     let limit = LIMIT + Duration::from_secs(bytes / BYTES_PER_S);
     // A shell of the user's choice may speak another language.
     let asked = format!("exec sh -c {}", quoted(&format!("( {line}\n); echo \"{MARK}$?\"")));
-    let Ran { output, errors, .. } = run(client.command(&asked), input, limit, client.cure(), context)?;
+    let begin = Instant::now();
+    let late =
+        |error: Error| Failed { lost: error.kind() == ErrorKind::Board && begin.elapsed() >= limit, ..error.into() };
+    let Ran { output, errors, .. } = run(client.command(&asked), input, limit, client.cure(), context).map_err(late)?;
     let end = output.trim_end().rsplit('\n').next().unwrap_or_default();
     match end.trim_end().strip_prefix(MARK) {
         Some("0") => {
             let said = output.trim_end();
             Ok(said[..said.len() - end.len()].to_owned())
         }
-        Some(_) => Err(Error::board(format!("a command on {} failed: {}", client.board(), errors.trim()))),
+        Some(_) => Err(Error::board(format!("a command on {} failed: {}", client.board(), errors.trim())).into()),
         None => {
             let why = Some(errors.trim()).filter(|why| !why.is_empty()).unwrap_or("the connection was lost");
             let error = Error::board(format!("cannot reach {}: {why}", client.board()));
-            Err(error.hint(format!("try it by hand: {}", client.by_hand())))
+            let error = error.hint(format!("try it by hand: {}", client.by_hand()));
+            Err(Failed { lost: true, ..error.into() })
         }
     }
 }
@@ -130,13 +134,13 @@ pub fn await_fit(
     client: &dyn Client,
     context: &BoardContext,
     cure: &str,
-    unfit: impl Fn() -> Result<Option<String>>,
-) -> Result<()> {
+    unfit: impl Fn() -> Result<Option<String>, Failed>,
+) -> Result<(), Failed> {
     let begin = Instant::now();
     loop {
         let Some(why) = unfit()? else { return Ok(()) };
         if begin.elapsed() >= UNFIT_LIMIT {
-            return Err(Error::board(format!("{} is not fit to be measured: {why}", client.board())).hint(cure));
+            return Err(Error::board(format!("{} is not fit to be measured: {why}", client.board())).hint(cure).into());
         }
         (context.progress)(&format!("waiting for {}: {why}", client.board()));
         pause(UNFIT_LOOK, context)?;
@@ -147,7 +151,7 @@ pub fn await_fit(
 ///
 /// # Errors
 /// As [`await_fit`].
-pub fn await_ready(client: &dyn Client, line: Option<&str>, context: &BoardContext) -> Result<()> {
+pub fn await_ready(client: &dyn Client, line: Option<&str>, context: &BoardContext) -> Result<(), Failed> {
     let Some(line) = line else { return Ok(()) };
     let asked = format!("if {line}\nthen echo fit; else echo unfit; fi");
     await_fit(client, context, "see why `ready` of its profile fails there, or change it", || {
@@ -249,4 +253,49 @@ pub fn run(
 /// A word as the board's shell takes it as it is.
 pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Cache;
+    use std::sync::Arc;
+
+    /// A client that runs a line here, instead of the line that it is given.
+    struct Says(&'static str);
+
+    impl Client for Says {
+        fn board(&self) -> &str {
+            "a board"
+        }
+
+        fn command(&self, _line: &str) -> Command {
+            let mut command = Command::new("sh");
+            command.args(["-c", self.0]);
+            command
+        }
+
+        fn cure(&self) -> &'static str {
+            "install it"
+        }
+
+        fn by_hand(&self) -> String {
+            "sh".into()
+        }
+
+        fn folder(&self) -> &'static str {
+            "/nowhere"
+        }
+    }
+
+    #[test]
+    fn a_board_that_cannot_be_reached_is_lost_and_one_that_says_no_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let context =
+            BoardContext::uninterrupted(Cache::at(folder.path()).unwrap(), "/nowhere".into(), Arc::new(|_| {}));
+        let asked = |says| await_ready(&Says(says), Some("test -e ready"), &context);
+        asked("echo fit; echo pocketstone-status 0").unwrap();
+        assert!(asked("echo refused >&2; exit 255").unwrap_err().lost);
+        assert!(!asked("echo pocketstone-status 1").unwrap_err().lost);
+    }
 }

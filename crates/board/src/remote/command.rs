@@ -1,8 +1,8 @@
 //! A machine, or a part of one, that a command reaches: a container, a root folder, this machine itself.
 
 use super::client::{Client, await_ready, power_cycle, quoted};
-use crate::BoardContext;
 use crate::profile::CommandProfile;
+use crate::{BoardContext, Failed};
 use pocketstone_core::{Error, Result};
 use std::process::Command;
 
@@ -64,7 +64,7 @@ impl Client for Words {
         power_cycle(&self.power_cycle, context)
     }
 
-    fn await_fitness(&self, context: &BoardContext) -> Result<()> {
+    fn await_fitness(&self, context: &BoardContext) -> Result<(), Failed> {
         await_ready(self, self.ready.as_deref(), context)
     }
 }

@@ -8,7 +8,7 @@ mod labgrid;
 mod ssh;
 
 use crate::here::runner_beside_command;
-use crate::orders::{OURS, introduced, introduction, put, read_response};
+use crate::orders::{OUR_FOLDERS, introduced, introduction, our_files, put, read_response};
 use crate::profile::{AdbProfile, CommandProfile, Place, SshProfile};
 use crate::transport::{Offer, Transport, of_a_real_machine, refuse_preload};
 use crate::wire::Connection;
@@ -19,12 +19,12 @@ use pocketstone_core::error::Context;
 use pocketstone_core::frame::{BEAT, SILENCE};
 use pocketstone_core::outcome::{Facts, Response};
 use pocketstone_core::volume::{Medium, Volume};
-use pocketstone_core::{Error, Result};
+use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_workload::plan::{Order, Plan, Request, Step};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -104,7 +104,7 @@ impl Remote {
 
     /// Runs a line in the board's shell; its output.
     fn ask(&self, line: &str, input: Option<File>) -> Result<String> {
-        ask(&*self.client, line, input, &self.context)
+        Ok(ask(&*self.client, line, input, &self.context)?)
     }
 
     /// Puts a runner on the board that runs there; its path.
@@ -211,7 +211,9 @@ impl Remote {
     /// Has a runner serve, which waits for the end of another one for so long.
     fn connect(&self, patience: Duration) -> Result<Connection, Failed> {
         if patience > Duration::ZERO {
-            self.client.prepare(&self.context)?;
+            // It is a board that was there, so what does not answer now is the way to it.
+            let gone = |error: Error| Failed { lost: error.kind() != ErrorKind::Interrupted, ..error.into() };
+            self.client.prepare(&self.context).map_err(gone)?;
         }
         // Beside the runner's folder, which may be another one the next time: what a dead runner has left is found,
         // also after a reboot.
@@ -224,11 +226,28 @@ impl Remote {
     }
 
     /// Carries out an order that needs nothing beside it, and reads the reply.
-    fn simple(&self, order: Order) -> Result<Response> {
+    fn simple(&self, order: Order, context: &BoardContext) -> Result<Response> {
         let folder = self.folder()?;
-        put(&Request { board: self.describe(), order }, folder.path(), self.cache())?;
-        self.carry_out(&[], folder.path()).map_err(Error::from)?;
+        put(Request { board: self.describe(), order }, folder.path(), self.cache())?;
+        self.carry_out_as(folder.path(), context).map_err(Error::from)?;
         read_response(folder.path())
+    }
+
+    /// Carries out the order in a folder, by the open connection or a new one.
+    fn carry_out_as(&self, folder: &Path, context: &BoardContext) -> Result<(), Failed> {
+        context.check()?;
+        let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        // The runner of a connection that was cut takes this lab for gone by then.
+        let patience = if kept.lost { SILENCE + BEAT } else { Duration::ZERO };
+        let done = match kept.open.take() {
+            Some(connection) => Ok(connection),
+            None => self.connect(patience),
+        }
+        .and_then(|mut connection| connection.order(folder, context).map(|()| connection));
+        // Whatever went wrong, nobody knows what the other side still says of it.
+        kept.lost = done.as_ref().is_err_and(|failed| failed.lost);
+        kept.open = Some(done?);
+        Ok(())
     }
 }
 
@@ -242,7 +261,7 @@ impl Transport for Remote {
     }
 
     fn facts(&self) -> Result<Facts> {
-        let mut facts = introduced(self.simple(introduction(Path::new(&self.folder).join("empty")))?)?;
+        let mut facts = introduced(self.simple(introduction(Path::new(&self.folder).join("empty")), &self.context)?)?;
         let beat = BEAT.as_secs().to_string();
         let own = [("board.name", &*self.name), ("board.host", self.client.board()), ("board.heartbeat_s", &beat)];
         facts.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
@@ -274,22 +293,10 @@ impl Transport for Remote {
     }
 
     fn carry_out(&self, _after: &[Step], folder: &Path) -> Result<(), Failed> {
-        self.context.check()?;
-        let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        // The runner of a connection that was cut takes this lab for gone by then.
-        let patience = if kept.lost { SILENCE + BEAT } else { Duration::ZERO };
-        let done = match kept.open.take() {
-            Some(connection) => Ok(connection),
-            None => self.connect(patience),
-        }
-        .and_then(|mut connection| connection.order(folder, &self.context).map(|()| connection));
-        // Whatever went wrong, nobody knows what the other side still says of it.
-        kept.lost = done.as_ref().is_err_and(|failed| failed.lost);
-        kept.open = Some(done?);
-        Ok(())
+        self.carry_out_as(folder, &self.context)
     }
 
-    fn await_fitness(&self) -> Result<()> {
+    fn await_fitness(&self) -> Result<(), Failed> {
         self.client.await_fitness(&self.context)
     }
 
@@ -331,10 +338,15 @@ impl Transport for Remote {
 
     fn clean(&self, plan: &Plan) {
         let Some(directory) = &plan.volume.directory else { return };
-        let ours = OURS.map(|name| directory.join(name));
-        let argv = ["rm", "-rf", "--"].into_iter().map(PathBuf::from).chain(ours);
-        let argv = argv.map(|word| word.to_string_lossy().into_owned()).collect();
-        // The next cell's preparation would do it as well.
-        let _ = self.simple(Order::Exec { argv });
+        // Not as the run is: what the user interrupts leaves nothing, either.
+        let context = BoardContext { cancelled: Arc::default(), wakes: None, ..self.context.clone() };
+        for (remove, names) in [("-f", our_files(plan)), ("-rf", &OUR_FOLDERS)] {
+            let paths = names.iter().map(|name| directory.join(name).to_string_lossy().into_owned());
+            let argv: Vec<String> = ["rm", remove, "--"].map(String::from).into_iter().chain(paths).collect();
+            if argv.len() > 3 {
+                // The next cell's preparation would do it as well.
+                let _ = self.simple(Order::Exec { argv }, &context);
+            }
+        }
     }
 }

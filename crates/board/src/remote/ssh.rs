@@ -2,8 +2,8 @@
 
 use super::client::{Client, await_ready, power_cycle};
 use super::labgrid::Labgrid;
-use crate::BoardContext;
 use crate::profile::SshProfile;
+use crate::{BoardContext, Failed};
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::{Error, Result};
 use std::process::Command;
@@ -100,7 +100,7 @@ impl Client for Ssh {
         }
     }
 
-    fn await_fitness(&self, context: &BoardContext) -> Result<()> {
+    fn await_fitness(&self, context: &BoardContext) -> Result<(), Failed> {
         await_ready(self, self.ready.as_deref(), context)
     }
 

@@ -98,3 +98,21 @@ fn a_program_that_is_no_watchdog_is_refused() {
     assert!(error.message().contains("/nowhere"));
     assert!(watchdog_main(&[]).unwrap_err().cure().is_some());
 }
+
+#[test]
+fn of_a_list_of_choices_the_one_in_force_is_the_value() {
+    assert_eq!(in_force("[none] mq-deadline kyber bfq\n"), "none");
+    assert_eq!(in_force("always [madvise] never\n"), "madvise");
+    for whole in ["performance", "0 1 2", "[] x", "[a] [b]", "wlan0 [up", ""] {
+        assert_eq!(in_force(&format!(" {whole}\n")), whole);
+    }
+}
+
+/// The kernel takes one of its choices alone, not the line that it shows: what journals of earlier versions hold.
+#[test]
+fn a_journal_that_holds_a_list_of_choices_puts_back_the_one_that_was_in_force() {
+    let (_folder, file, _) = tree();
+    let before = "[none] mq-deadline kyber".to_owned();
+    put_back(vec![Change::File { path: file.clone(), before }]).unwrap();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "none\n");
+}

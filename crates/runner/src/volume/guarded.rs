@@ -85,6 +85,11 @@ fn numbered(class: &Path, partition: &str) -> Result<u32> {
     }
 }
 
+/// The number of an MTD device's file: the odd ones are the read-only files of the same devices.
+fn device_number(mtd: u32) -> u64 {
+    rustix::fs::makedev(MTD_CHAR_MAJOR, 2 * mtd)
+}
+
 /// Frees the partition of what earlier cells left on it, and refuses one that anybody else uses.
 ///
 /// # Errors
@@ -92,7 +97,13 @@ fn numbered(class: &Path, partition: &str) -> Result<u32> {
 pub fn take(board: &Board) -> Result<()> {
     release(&board.places.mount_point, &board.places.notes)?;
     let mtd = board.places.mtd;
-    served::end_left_on(&device_path(mtd));
+    let path = device_path(mtd);
+    // What is checked is a number, and what is erased a path: with a static /dev they may be two things.
+    if !fs::metadata(&path).is_ok_and(|file| file.file_type().is_char_device() && file.rdev() == device_number(mtd)) {
+        return Err(Error::board(format!("{path} is not the kernel's mtd{mtd}"))
+            .hint(format!("make it anew: mknod {path} c {MTD_CHAR_MAJOR} {}", 2 * mtd)));
+    }
+    served::end_left_on(&path);
     match user(mtd)? {
         Some(user) => Err(Error::board(format!("mtd{mtd} is in use: {user}")).hint(FREE_IT)),
         None => Ok(()),
