@@ -454,6 +454,11 @@ impl<V: Mountable> Filesystem for Served<V> {
     }
 
     fn lseek(&self, to: &Request, handle: u64, offset: i64, whence: u32) -> Answer<u64> {
+        if self.options.writeback {
+            // The kernel asks without writing back what it keeps, which would be taken for a hole. From now on, all of a
+            // file is data for it.
+            return Err(Errno::NOSYS);
+        }
         let file = self.file(to.node, handle)?;
         self.answer(match (u64::try_from(offset), whence) {
             (Ok(offset), SEEK_DATA) => self.volume.next_data(&file, offset),

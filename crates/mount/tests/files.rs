@@ -86,6 +86,25 @@ fn files_without_names_are_made_written_and_named() {
     }
 }
 
+/// Whoever copies a file asks where its data is: what the kernel has not yet written back is data, too.
+#[test]
+fn what_the_kernel_still_holds_is_no_hole() {
+    let ground = or_skip!(Ground::new());
+    for writeback in [false, true] {
+        let (mounted, volume) = ground.mount(&MountOptions { writeback, ..MountOptions::default() });
+        let path = ground.directory().join("sparse");
+        let file = fs::OpenOptions::new().write(true).create(true).truncate(true).open(&path).unwrap();
+        file.set_len(8 << 20).unwrap();
+        file.write_all_at(b"payload", 4 << 20).unwrap();
+        let other = fs::File::open(&path).unwrap();
+        let found = rustix::fs::seek(&other, rustix::fs::SeekFrom::Data(0));
+        assert!(found.is_ok_and(|at| at <= 4 << 20), "writeback {writeback}: {found:?}");
+        drop((file, other));
+        mounted.unmount().unwrap();
+        close(volume);
+    }
+}
+
 #[test]
 fn a_named_one_is_there_after_the_next_mount_and_a_nameless_one_is_not() {
     let ground = or_skip!(Ground::new());

@@ -3,6 +3,7 @@
 //! interrupted can be started again.
 
 use crate::check::{Report, Survey, look};
+use crate::contents::of_pages;
 use crate::format::inode::{self, Record};
 use crate::format::superblock::Superblock;
 use crate::inodes::State;
@@ -190,9 +191,14 @@ fn store(survey: &Survey) {
     }
     // First what goes to free pages, then what refers to it.
     let mut flushed = Flushed::nothing();
-    for (from, to, bytes) in &survey.copies {
+    for copy in &survey.copies {
+        let (from, to) = (image.layout.page_at(copy.from), image.layout.page_at(copy.to));
         // SAFETY: nobody else has the volume.
-        flushed.join(unsafe { medium.copy(*from, *to, *bytes, Durable::repeatable()) });
+        flushed
+            .join(unsafe { medium.copy(from, to, u64::from(copy.pages) * image.layout.page, Durable::repeatable()) });
+        if let Some(sums) = of_pages(medium, &image.layout).filter(|_| copy.content) {
+            flushed.join(sums.copied_pages(copy.from, copy.to, copy.pages, &copy.foreign));
+        }
     }
     for (at, bytes) in &survey.texts {
         flushed.join(write(*at, bytes));

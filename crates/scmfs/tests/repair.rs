@@ -243,3 +243,43 @@ fn a_torn_half_is_told_apart_from_a_clean_volume() {
     let after = check(shared.region()).expect("a volume");
     assert!(after.clean && after.torn_versions == 0 && after.findings.is_empty(), "{after:#?}");
 }
+
+/// With an older half, a file says again that it has pages which another one has by now: it gets copies of all, and only
+/// what the other one has written is not its own.
+#[test]
+fn a_copy_of_pages_has_their_checksums_and_another_files_page_is_not_its_content() {
+    const PAGE: usize = 256;
+    let shared = Shared::new(1 << 20);
+    let options = CreateOptions::default().inodes(512).geometry(GEOMETRY).threshold(Threshold::Never).checksums(true);
+    Volume::create(shared.region(), &options).expect("a volume");
+    let v = open(&shared);
+    let file = v.create_file(ROOT, b"a", &Meta::file(0o644)).expect("new");
+    file.write_at(&[b'a'; 6 * PAGE], 0).expect("space");
+    let ino = file.ino();
+    file.truncate(0).expect("shorter");
+    drop(file);
+    v.close().expect("closed");
+    let v = open(&shared);
+    let other = v.create_file(ROOT, b"b", &Meta::file(0o644)).expect("new");
+    other.write_at(&[b'b'; PAGE], 0).expect("space");
+    drop(other);
+    v.close().expect("closed");
+    let at = inode_at(&shared, ino);
+    let mut halves = [0; 256];
+    shared.read(at, &mut halves);
+    let sequence = |half: usize| u32::from_le_bytes(halves[half * 128..half * 128 + 4].try_into().expect("four"));
+    flip(&shared, at + if sequence(0) > sequence(1) { 0 } else { 128 } + 30);
+    let report = mended(&shared);
+    assert!(report.findings.iter().any(|finding| finding.what.contains("it gets a copy")), "{report:#?}");
+    let v = open(&shared);
+    let file = v.open(ino).expect("it is there");
+    let pages: Vec<bool> = (0..6)
+        .map(|page| {
+            let mut bytes = [0; PAGE];
+            let read = file.read_at(&mut bytes, (page * PAGE) as u64);
+            assert!(read.is_err() || bytes == [b'a'; PAGE], "page {page} has another file's bytes");
+            read.is_ok()
+        })
+        .collect();
+    assert_eq!(pages.iter().filter(|read| !**read).count(), 1, "{pages:?}");
+}

@@ -1,6 +1,6 @@
 //! Small pages: who has which, and what becomes of those that several inodes have.
 
-use super::{Subject, Survey};
+use super::{PageCopy, Subject, Survey};
 use crate::format::attributes;
 use crate::format::entry::{Slot, decode};
 use crate::format::extents::{self, Extent};
@@ -216,7 +216,14 @@ fn settle_collision(survey: &mut Survey, claim: Claim, first: u32, used: &[Ino],
     }
     let start = if needed == 0 { None } else { take_pages(survey, free, needed) };
     if let Some(start) = start {
-        survey.copies.push((layout.page_at(claim.start), layout.page_at(start), u64::from(needed) * layout.page));
+        let foreign = |page: &u32| !matches!(used[*page as usize], 0) && used[*page as usize] != ino;
+        survey.copies.push(PageCopy {
+            from: claim.start,
+            to: start,
+            pages: needed,
+            content: matches!(claim.holds, Holds::Run | Holds::Extent(_)) && record.kind() == FileType::Regular,
+            foreign: (claim.start..claim.start + needed).filter(foreign).collect(),
+        });
         survey.find(at, "page", format!("{what}: it gets a copy"), Subject::Inode(ino));
         match claim.holds {
             Holds::Run => survey.change(ino, |record| set_run(record, start, needed)),

@@ -69,6 +69,20 @@ enum Subject {
     Text(Option<u64>),
 }
 
+/// Pages to be copied to free ones.
+pub(crate) struct PageCopy {
+    /// Number of the first page that is copied.
+    pub from: u32,
+    /// Number of the first page that it is copied to.
+    pub to: u32,
+    /// How many.
+    pub pages: u32,
+    /// Whether they are the content of a regular file.
+    pub content: bool,
+    /// Numbers of those that another inode has: whose they are is known, and what was there before is not.
+    pub foreign: Vec<u32>,
+}
+
 /// What a volume holds, and what it is to hold.
 pub(crate) struct Survey {
     pub image: Image,
@@ -98,8 +112,7 @@ pub(crate) struct Survey {
     huge: HashMap<Ino, Vec<(u32, u32)>>,
     lists: HashMap<Ino, Vec<Extent>>,
     relisted: BTreeSet<Ino>,
-    /// Bytes to be copied to free pages: from, to, how many.
-    pub copies: Vec<(u64, u64, u64)>,
+    pub copies: Vec<PageCopy>,
     /// Bytes to be stored in free pages.
     pub texts: Vec<(u64, Vec<u8>)>,
     /// Slots of directories to be cleared: where, and how many bytes.

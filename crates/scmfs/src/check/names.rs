@@ -1,6 +1,6 @@
 //! Names: which inodes they lead to, which lead nowhere, and which inodes have none.
 
-use super::{Subject, Survey};
+use super::{PageCopy, Subject, Survey};
 use crate::format::entry::{Slot, check_name, decode, slots_of};
 use crate::format::inode::Record;
 use crate::format::layout::SLOT_BYTES;
@@ -56,8 +56,10 @@ impl Survey {
 
     /// Reads what will be at an offset: what gets a copy is still where it was.
     fn read_planned(&self, at: u64, into: &mut [u8]) {
-        let copy = self.copies.iter().find(|(_, to, bytes)| (*to..*to + *bytes).contains(&at));
-        self.image.read(copy.map_or(at, |(from, to, _)| at - to + from), into);
+        let layout = &self.image.layout;
+        let place = |copy: &PageCopy| layout.page_at(copy.to)..layout.page_at(copy.to + copy.pages);
+        let copy = self.copies.iter().find(|copy| place(copy).contains(&at));
+        self.image.read(copy.map_or(at, |copy| at - layout.page_at(copy.to) + layout.page_at(copy.from)), into);
     }
 
     fn place(&self, directory: Ino, record: &Record, slot: u32) -> Place {

@@ -9,7 +9,7 @@ mod sums;
 pub(crate) use cut::{cut, drop_segments, drop_small, shorten_run};
 pub(crate) use place::{Place, give_up, list_pages, settle, store_list};
 pub(crate) use release::{free_inode, release, stage_free};
-pub(crate) use sums::{Sums, Written, all_sums, sums, with_the_next_fence};
+pub(crate) use sums::{Sums, Written, all_sums, of_pages, sums, with_the_next_fence};
 
 use crate::inodes::{Body, State};
 use crate::parts::Parts;

@@ -73,7 +73,12 @@ pub(crate) fn sums<'a>(store: &'a Store, record: &Record) -> Option<Sums<'a>> {
 /// The checksums of all pages, for where it does not matter whose a page is.
 #[inline]
 pub(crate) fn all_sums(store: &Store) -> Option<Sums<'_>> {
-    Some(Sums { medium: &store.medium, layout: &store.layout, at: store.layout.checks_at? })
+    of_pages(&store.medium, &store.layout)
+}
+
+/// As [`all_sums`], of a volume that is not open.
+pub(crate) fn of_pages<'a>(medium: &'a Medium, layout: &'a Layout) -> Option<Sums<'a>> {
+    Some(Sums { medium, layout, at: layout.checks_at? })
 }
 
 /// A page's bytes do not have its checksum.
@@ -294,10 +299,33 @@ impl Sums<'_> {
         let mut run = Run::new(self, Durable::unreferenced());
         self.pages(to, range, |offset, number| {
             let sound = from.locate(offset).0.is_none_or(|at| self.is_right(self.number(at)));
-            let sum = self.of_page(number, |_, _| {});
-            let wrong = if sum == 1 { 2 } else { 1 };
-            run.push(number, if sound { sum } else { wrong });
+            run.push(number, self.of_copy(number, sound));
         });
+        run.finish().unwrap_or_else(Flushed::nothing)
+    }
+
+    /// The checksum of a page that is a copy: a wrong one if what it was copied from is not sound.
+    fn of_copy(&self, number: u32, sound: bool) -> u32 {
+        let sum = self.of_page(number, |_, _| {});
+        match (sound, sum) {
+            (true, sum) => sum,
+            (false, 1) => 2,
+            (false, _) => 1,
+        }
+    }
+
+    /// As [`Sums::copied`], for the pages of a repair, of which those in `foreign` are another file's: what they hold is
+    /// sound, but it is not this one's. A page without a checksum has none where it is copied to, either.
+    pub fn copied_pages(&self, from: u32, to: u32, pages: u32, foreign: &[u32]) -> Flushed {
+        let mut run = Run::new(self, Durable::repeatable());
+        for (from, to) in (from..from + pages).zip(to..) {
+            let sum = match self.load(from) {
+                _ if foreign.contains(&from) => self.of_copy(to, false),
+                UNKNOWN => UNKNOWN,
+                _ => self.of_copy(to, self.is_right(from)),
+            };
+            run.push(to, sum);
+        }
         run.finish().unwrap_or_else(Flushed::nothing)
     }
 }
