@@ -250,6 +250,9 @@ impl<T: Tree> Engine for Executor<'_, T> {
                 self.tree.truncate(open, bytes)?;
                 self.sync(open)?;
             }
+            Operation::Allocate { file, bytes } => {
+                self.tree.allocate(Self::open_file(&self.slots, file)?, bytes)?;
+            }
             Operation::ReadOpen { file } => {
                 let open = Self::open_file(&self.slots, file)?;
                 return read_all(self.tree, open, &mut self.buffer);

@@ -11,10 +11,11 @@ use pocketstone_workload::fileset::Distribution;
 use pocketstone_workload::postmark::program::ProgramSpec;
 use pocketstone_workload::tree::Tree as Folders;
 use pocketstone_workload::{
-    AndroshSpec, AppStartSpec, CallsSpec, CapacitySpec, Data, FileOperation, FilebenchSpec, FilesSpec, IozoneSpec,
-    LookupSpec, NamesAre, Passes, PostmarkSpec, ReadSpec, Sync, file_name,
+    AndroshSpec, AppStartSpec, CallsSpec, CapacitySpec, Data, FileOperation, FilebenchSpec, FilesSpec, FioSpec,
+    IozoneSpec, LookupSpec, NamesAre, Passes, PostmarkSpec, ReadSpec, Sync, file_name,
 };
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 fn spec(operation: FileOperation, request_bytes: u64) -> FilesSpec {
@@ -228,6 +229,25 @@ fn mappings_are_there_where_files_are_memory() {
     let error = run(&mut Executor::all(&tree, &start, 3).unwrap(), &operations).unwrap_err();
     assert!(error.chain().contains("mapping is unsupported on yaffs2 in process"), "{}", error.chain());
     assert!(error.cure().unwrap().contains("fuse"));
+}
+
+#[test]
+fn space_is_reserved_where_there_is_a_way_to() {
+    fn begun<T: Tree>(tree: &T) -> (u64, u64) {
+        let spec = FioSpec::read("[j]\nfilename=f\nsize=1m\nrw=write\n", "jobs.fio", "", Data::Random).unwrap();
+        populate(tree, &spec.population(3)).unwrap();
+        let free = tree.free_bytes().unwrap();
+        let _executors = Executor::all(tree, &spec, 3).unwrap();
+        (tree.stat(c"f").unwrap(), free - tree.free_bytes().unwrap().min(free))
+    }
+    let (bytes, taken) = begun(&scmfs());
+    assert!(bytes == 1 << 20 && taken >= 1 << 20, "{bytes} {taken}");
+    assert_eq!(begun(&yaffs2()).0, 0);
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = begun(&KernelTree::open(folder.path()).unwrap()).0;
+    let found = std::fs::metadata(folder.path().join("f")).unwrap();
+    // A file system without fallocate() leaves it empty.
+    assert!(bytes == 0 || bytes == 1 << 20 && found.blocks() * 512 >= 1 << 20, "{found:?}");
 }
 
 #[test]

@@ -47,6 +47,7 @@ pub fn encode(calls: &Calls) -> String {
             Operation::List => writeln!(text, "list"),
             // No recording makes these: they are other workloads'.
             Operation::CreateFile { .. }
+            | Operation::Allocate { .. }
             | Operation::Attributes { .. }
             | Operation::SeekEnd { .. }
             | Operation::Map { .. }
