@@ -269,6 +269,11 @@ impl Operation {
         }
     }
 
+    /// Whether it opens a file with O_DIRECT.
+    pub(crate) fn opens_direct(&self) -> bool {
+        matches!(self, Operation::Open { purpose: Purpose::Direct, .. })
+    }
+
     /// Whether it gives a file its name, or takes it away.
     pub fn changes_a_name(&self) -> bool {
         matches!(self, Operation::Create { .. } | Operation::CreateFile { .. } | Operation::Delete { .. })

@@ -4,6 +4,7 @@ use pocketstone_core::pattern::Pattern;
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
+use pocketstone_testing::Need;
 use pocketstone_workload::androsh::{Media, Script};
 use pocketstone_workload::calls::Selection;
 use pocketstone_workload::filebench::{Personality, Picks};
@@ -284,6 +285,25 @@ fn calls_are_recorded_and_a_folder_with_other_files_is_refused() {
     let refused = |spec: FilesSpec| Executor::all(&tree, &spec, 1).map(|_| ()).unwrap_err().chain();
     assert!(refused(FilesSpec { file_bytes: 20_001, ..spec.clone() }).contains("has 20000 bytes, not 20001"));
     assert!(refused(FilesSpec { files: 51, ..spec }).contains("cannot find"));
+}
+
+#[test]
+fn recorded_calls_may_pass_by_the_page_cache() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let tree = KernelTree::open(folder.path()).unwrap();
+    if tree.open_with(c"probe", crate::kernel::CREATE | rustix::fs::OFlags::DIRECT).is_err() {
+        return Need::Kernel.lacks("O_DIRECT on the file system of the sources").end();
+    }
+    std::fs::remove_file(folder.path().join("probe")).unwrap();
+    let text = "pocketstone-calls 1\nfile 8192 a\nopen 0 direct\nwrite 0 512 1024\nread 0 4096 4096\nclose 0\n";
+    let selection = Selection { below: String::new(), pauses: true };
+    let calls = pocketstone_workload::calls::read(text.as_bytes(), "t", &selection).unwrap();
+    let spec = CallsSpec::new(&calls, String::new(), Data::Random, false).with(text.as_bytes()).unwrap();
+    populate(&tree, &spec.population(3)).unwrap();
+    let mut executors = Executor::all(&tree, &spec, 3).unwrap();
+    assert_eq!(executors[0].buffer.as_ptr().addr() % 512, 0);
+    let operations: Vec<Operation> = spec.operations(3).collect();
+    assert_eq!(run(&mut executors, &operations).unwrap().calls.len(), 4);
 }
 
 fn bytes_of(path: &Path) -> u64 {
