@@ -166,6 +166,14 @@ fn what_cannot_be_followed_is_refused_by_name_and_line() {
 }
 
 #[test]
+fn comments_begin_anywhere() {
+    // fio 3.33 makes the file x of it.
+    let spec = of("[j]\nfilename=x#y\nsize=8k;# 1m\n;bs=1\n#bs=1\nrw=write #read\n");
+    assert_eq!((spec.names(1), spec.jobs[0].file_bytes), (vec!["x".to_owned()], 8192));
+    assert_eq!(spec.jobs[0].mode, Mode::Write);
+}
+
+#[test]
 fn further_options_replace_those_of_the_file() {
     let read = |further| FioSpec::read("[j]\nsize=1m\nbs=4k ; comment\n", "jobs.fio", further, Data::Random);
     assert_eq!(read("bs=64k --rw=randread").unwrap().jobs[0].requests, 16);
