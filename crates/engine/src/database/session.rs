@@ -54,7 +54,7 @@ pub fn load(spec: &DatabaseSpec, directory: &Path, trace: &Arc<Trace>) -> Result
             execute_loading(connect(spec, &path)?, trace)?;
         }
         DatabaseEngine::Lmdb => {
-            let store = Lmdb::open(directory, &spec.configuration)?;
+            let store = Lmdb::open(directory, &spec.configuration, spec.threads)?;
             KeyValue::new(store, spec.engine, trace.clone(), &[])?.load()?;
         }
         DatabaseEngine::Redb => {
@@ -242,7 +242,7 @@ impl Session {
             }
             DatabaseEngine::Lmdb => {
                 no_text(spec)?;
-                let store = Lmdb::open(directory, &spec.configuration)?;
+                let store = Lmdb::open(directory, &spec.configuration, spec.threads)?;
                 each(spec, || KeyValue::new(store.clone(), spec.engine, trace.clone(), steps).map(Opened::Lmdb))?
             }
             DatabaseEngine::Redb => {
