@@ -198,7 +198,7 @@ fn show(trace: &Trace, operations: usize) {
     for (word, count) in &summary.words {
         say!("  {count:>8} {word}");
     }
-    for step in trace.measured().iter().take(operations) {
+    for step in trace.first_operations(operations) {
         say!("{:>10} {}", format_ns(step.pause_ns as f64), trace.sql(step));
     }
 }

@@ -126,6 +126,10 @@ impl Tree for DirectTree {
         self.0.truncate(&file.file, bytes)
     }
 
+    fn allocate(&self, file: &DirectFile, bytes: u64) -> Result<()> {
+        self.0.allocate(&file.file, bytes)
+    }
+
     fn sync(&self, file: &DirectFile) -> Result<()> {
         self.0.sync(&file.file)
     }

@@ -56,15 +56,15 @@ impl<'t, T: Tree> Executor<'t, T> {
                 }
             }
         }
-        (0..workload.threads()).map(|_| Self::new(tree, names.clone(), workload, seed)).collect()
+        let direct = tree.direct() || workload.opens_direct();
+        (0..workload.threads()).map(|_| Self::new(tree, names.clone(), workload, seed, direct)).collect()
     }
 
-    fn new(tree: &'t T, names: Arc<[CString]>, workload: &dyn FileWorkload, seed: u64) -> Result<Self> {
+    /// `direct`: whether requests may pass by the page cache.
+    fn new(tree: &'t T, names: Arc<[CString]>, workload: &dyn FileWorkload, seed: u64, direct: bool) -> Result<Self> {
         let population = workload.population(seed);
         let slots = names.iter().map(|_| Slot { open: None, map: None }).collect();
         // Touched now, so that the first request does not pay for the buffer's page faults.
-        let opens_direct = |o: &Operation| matches!(o, Operation::Open { purpose: Purpose::Direct, .. });
-        let direct = tree.direct() || workload.setup().any(|operation| opens_direct(&operation));
         let mut buffer = Buffer::new(workload.request_bytes() as usize, direct);
         Content::new(population.data, seed ^ 2).fill(&mut buffer);
         let sync = workload.sync_each();
@@ -249,6 +249,9 @@ impl<T: Tree> Engine for Executor<'_, T> {
                 let open = Self::open_file(&self.slots, file)?;
                 self.tree.truncate(open, bytes)?;
                 self.sync(open)?;
+            }
+            Operation::Allocate { file, bytes } => {
+                self.tree.allocate(Self::open_file(&self.slots, file)?, bytes)?;
             }
             Operation::ReadOpen { file } => {
                 let open = Self::open_file(&self.slots, file)?;

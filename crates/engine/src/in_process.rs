@@ -5,7 +5,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::{MapOptions, Mapped, Region};
 use pocketstone_scmfs::OpenOptions;
-use pocketstone_vfs::{Held, Ino, Meta, Operations, ROOT, Rename, SetAttr};
+use pocketstone_vfs::{Allocate, Held, Ino, Meta, Operations, ROOT, Rename, SetAttr};
 use pocketstone_workload::Purpose;
 use std::ffi::CStr;
 use std::path::Path;
@@ -28,6 +28,15 @@ pub trait InProcess: Operations<Handle: Send> + Send + Sync + Sized + 'static {
     /// # Errors
     /// `ErrorKind::User` if the volume does not support views of its files.
     fn map(file: VolumeFile<'_, Self>) -> Result<Self::Map<'_>>;
+
+    /// As [`Tree::allocate`].
+    ///
+    /// # Errors
+    /// `ErrorKind::Board` if there is no space.
+    fn allocate(file: &VolumeFile<'_, Self>, bytes: u64) -> Result<()> {
+        let _ = (file, bytes);
+        Ok(())
+    }
 
     /// As [`Tree::fragmented_files`].
     fn fragmented_files(&self) -> Option<u64> {
@@ -134,6 +143,10 @@ impl<V: InProcess> Tree for VolumeTree<V> {
         self.0.truncate(file, bytes).board(|| "the volume cannot truncate".into())
     }
 
+    fn allocate(&self, file: &VolumeFile<'_, V>, bytes: u64) -> Result<()> {
+        V::allocate(file, bytes)
+    }
+
     fn sync(&self, file: &VolumeFile<'_, V>) -> Result<()> {
         self.0.sync(file).board(|| "the volume cannot sync".into())
     }
@@ -195,6 +208,10 @@ impl InProcess for pocketstone_scmfs::Volume {
 
     fn map(file: VolumeFile<'_, Self>) -> Result<ScmfsMap<'_>> {
         Ok(ScmfsMap(file))
+    }
+
+    fn allocate(file: &VolumeFile<'_, Self>, bytes: u64) -> Result<()> {
+        file.allocate(Allocate::Extend, 0, bytes).board(|| "the volume cannot reserve space".into())
     }
 
     fn fragmented_files(&self) -> Option<u64> {

@@ -5,7 +5,8 @@ use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::{Prefetch, Purpose};
 use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::{Advice, AtFlags, Mode, OFlags, SeekFrom};
+use rustix::fs::{Advice, AtFlags, FallocateFlags, Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::path::Path;
@@ -91,13 +92,20 @@ impl Tree for KernelTree {
 
     fn append_what_fits(&self, file: &OwnedFd, from: &[u8]) -> Result<usize> {
         match calls::write(file, from) {
-            Err(rustix::io::Errno::NOSPC) => Ok(0),
+            Err(Errno::NOSPC) => Ok(0),
             other => other.board(|| "write() failed".into()),
         }
     }
 
     fn truncate(&self, file: &OwnedFd, bytes: u64) -> Result<()> {
         rustix::fs::ftruncate(file, bytes).board(|| "ftruncate() failed".into())
+    }
+
+    fn allocate(&self, file: &OwnedFd, bytes: u64) -> Result<()> {
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            other => other.board(|| "fallocate() failed".into()),
+        }
     }
 
     fn sync(&self, file: &OwnedFd) -> Result<()> {
@@ -206,7 +214,7 @@ impl Tree for KernelTree {
 fn read_ahead(file: &OwnedFd, offset: u64, bytes: u64) -> rustix::io::Result<()> {
     // SAFETY: the call takes a descriptor and two numbers, and touches no memory of ours.
     match unsafe { libc::readahead(file.as_raw_fd(), offset as libc::off64_t, bytes as usize) } {
-        -1 => Err(rustix::io::Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(rustix::io::Errno::IO)),
+        -1 => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
         _ => Ok(()),
     }
 }

@@ -77,7 +77,7 @@ fn of_one(engine: &mut impl Engine, operations: &[Operation], order: &impl Order
     let mut intended_ns = start_ns;
     for (number, operation) in operations.iter().enumerate() {
         if let Operation::Pause { ns } = operation {
-            intended_ns = last_ns.saturating_add(*ns);
+            intended_ns = intended_ns.saturating_add(*ns);
             sleep_until(intended_ns);
             continue;
         }
@@ -176,6 +176,17 @@ mod tests {
         };
         // A call that lost its processor may take as long as the pause; not again and again.
         assert!((0..TRIES).any(|_| is_quick()));
+    }
+
+    #[test]
+    fn pauses_in_a_row_add_up() {
+        let read = Operation::Read { file: 0, offset: 0, bytes: 5 };
+        let pause = Operation::Pause { ns: 1_000_000 };
+        let calls = run(&mut [Counting(0)], &[pause, pause, read, pause, pause, pause, read]).unwrap();
+        let [first, second] = calls.calls[..] else { panic!("two calls") };
+        assert_eq!(first.intended_ns, calls.start_ns + 2_000_000);
+        assert_eq!(second.intended_ns, first.start_ns + first.latency_ns + 3_000_000);
+        assert!(first.start_ns >= first.intended_ns && second.start_ns >= second.intended_ns);
     }
 
     #[test]

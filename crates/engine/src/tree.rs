@@ -56,6 +56,10 @@ pub trait Tree: Send + Sync {
     /// Gives an open file another size.
     fn truncate(&self, file: &Self::File<'_>, bytes: u64) -> Result<()>;
 
+    /// Reserves space for an open file, from its start on, and gives it at least that size, as fallocate() does. Where
+    /// that is unsupported, nothing is done.
+    fn allocate(&self, file: &Self::File<'_>, bytes: u64) -> Result<()>;
+
     /// Makes a file durable, as fsync() does.
     fn sync(&self, file: &Self::File<'_>) -> Result<()>;
 

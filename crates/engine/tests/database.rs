@@ -3,7 +3,7 @@
 mod database_support;
 
 use database_support::{Rows, engines, measured, spec};
-use pocketstone_core::database::{Arrival, Configuration, DatabaseEngine, SqlForm, Waiting};
+use pocketstone_core::database::{Arrival, Configuration, DatabaseEngine, DatabaseSpec, SqlForm, Waiting};
 use pocketstone_engine::database::{Session, load};
 use pocketstone_testing::Need;
 use pocketstone_workload::database::{ResultDigest, StatementKind, Trace, Value};
@@ -221,6 +221,19 @@ fn threads_share_the_operations_in_turn() {
     let mut spec = spec(DatabaseEngine::Sqlite);
     spec.threads = 0;
     assert!(measured(&spec, &rows.trace).unwrap_err().cure().unwrap().contains("1 or more"));
+}
+
+#[test]
+fn many_threads_read_at_once() {
+    // Each reads before its pause and after it: none has ended when the last one begins.
+    let threads = 200;
+    let mut rows = Rows::new("INTEGER").with(1);
+    (0..2 * threads).for_each(|n| {
+        rows.then(if n < threads { 0 } else { 100_000_000 }, rows.read, &[Value::Integer(0)]);
+    });
+    let spec = DatabaseSpec { threads, ..spec(DatabaseEngine::Lmdb) };
+    let run = measured(&spec, &rows.trace).unwrap();
+    assert_eq!((run.calls.len(), run.rows), (400, 400));
 }
 
 #[test]

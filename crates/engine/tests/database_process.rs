@@ -3,11 +3,11 @@
 mod database_support;
 
 use database_support::{Rows, measured, spec};
-use pocketstone_core::database::DatabaseEngine;
+use pocketstone_core::database::{DatabaseEngine, SqlForm};
 use pocketstone_core::log::decode_calls;
-use pocketstone_engine::database::{Process, Task, Work, serve};
+use pocketstone_engine::database::{Process, Task, TaskResult, Work, serve};
 use pocketstone_testing::wait::until;
-use pocketstone_workload::database::{Trace, Value};
+use pocketstone_workload::database::{StatementKind, Trace, Value};
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
@@ -127,6 +127,23 @@ fn a_failure_comes_back_with_its_cure() {
                 assert!(chain.starts_with("operation 0 failed: INSERT INTO rows"), "{chain}");
             }
         }
+    }
+}
+
+#[test]
+fn texts_of_statements_are_made_before_the_database_is_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rows = Rows::new("INTEGER");
+    let zero = rows.trace.add_statement("SELECT '\0'", StatementKind::Sql, 0);
+    rows.then(0, zero, &[]);
+    // There is no database either.
+    for sql in [SqlForm::Text, SqlForm::Prepared] {
+        let mut measure = task(folder.path(), DatabaseEngine::Sqlite, Work::Measure, &rows.trace);
+        measure.spec.sql = sql;
+        let error = served(&measure, folder.path()).wait_ready(LIMIT).unwrap_err();
+        assert!(error.chain().contains("zero byte"), "{}", error.chain());
+        let result: TaskResult = serde_json::from_slice(&std::fs::read(&measure.result).unwrap()).unwrap();
+        assert!(result.main_ns > 0 && result.loaded_ns == 0, "they count as loaded: {result:?}");
     }
 }
 

@@ -162,6 +162,14 @@ pub enum Operation {
         /// The size.
         bytes: u64,
     },
+    /// Reserve space for a file that is open, from its start on, and give it at least that size. Where the file system
+    /// cannot, nothing is done.
+    Allocate {
+        /// Number of the file.
+        file: u32,
+        /// Bytes reserved.
+        bytes: u64,
+    },
     /// Give a file the name of another number; what had that name is gone.
     Rename {
         /// Number of the file.
@@ -244,19 +252,26 @@ impl Operation {
 
     /// The one file that it is about.
     pub fn file(&self) -> Option<u32> {
-        use Operation::{Append, Attributes, Close, Create, CreateFile, Delete, Fill, LookUp, Open, Read, ReadFile};
+        use Operation::{Allocate, Append, Attributes, Close, Create, CreateFile, Delete, Fill, LookUp, Open, Read};
         use Operation::{Archive, Evict, List, MakeDirectory, Map, Pause, Prefetch, Rename, Sync, Touch, Truncate};
-        use Operation::{Invalidate, ReadOpen, SeekEnd, SetOwner, SyncData, SyncFolder, Turn, Write, WriteFile};
+        use Operation::{
+            Invalidate, ReadFile, ReadOpen, SeekEnd, SetOwner, SyncData, SyncFolder, Turn, Write, WriteFile,
+        };
         match *self {
             Read { file, .. } | Write { file, .. } | Append { file, .. } | Truncate { file, .. } => Some(file),
             Create { file } | CreateFile { file } | Delete { file } | LookUp { file } | Close { file } => Some(file),
             Open { file, .. } | Map { file } | Touch { file, .. } | Sync { file } | Evict { file } => Some(file),
-            SyncData { file } | SetOwner { file } | Invalidate { file } => Some(file),
+            SyncData { file } | SetOwner { file } | Invalidate { file } | Allocate { file, .. } => Some(file),
             Attributes { file } | SeekEnd { file } => Some(file),
             Fill { file, .. } | ReadFile { file } | ReadOpen { file } | WriteFile { file, .. } => Some(file),
             Archive { .. } | Rename { .. } | MakeDirectory { .. } | List | SyncFolder => None,
             Prefetch { .. } | Turn { .. } | Pause { .. } => None,
         }
+    }
+
+    /// Whether it opens a file with O_DIRECT.
+    pub(crate) fn opens_direct(&self) -> bool {
+        matches!(self, Operation::Open { purpose: Purpose::Direct, .. })
     }
 
     /// Whether it gives a file its name, or takes it away.

@@ -3,6 +3,7 @@
 use pocketstone_testing::{or_skip, program};
 use pocketstone_workload::{Data, FileWorkload, FioSpec, Operation};
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -120,6 +121,34 @@ fn the_page_cache_is_emptied_where_fio_opens_its_files_again() {
         // The first time the lab has emptied it before.
         assert!(!opens.is_empty());
         assert_eq!(emptied, opens.values().sum::<usize>() - opens.len(), "{text}");
+    }
+}
+
+/// The size of a job's file when the clock starts, and whether it has all of its space.
+fn begun(text: &str) -> (u64, bool) {
+    let spec = FioSpec::read(text, "jobs.fio", "", Data::Random).unwrap_or_else(|e| panic!("{}", e.chain()));
+    spec.setup().fold((0, false), |before, operation| match operation {
+        Operation::Allocate { bytes, .. } => (bytes, true),
+        Operation::Truncate { bytes, .. } => (bytes, before.1),
+        _ => before,
+    })
+}
+
+#[test]
+fn files_that_are_only_written_begin_as_fios() {
+    let fio = or_skip!(program("fio", "fio"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for option in ["", "fallocate=native", "fallocate=none", "fallocate=0", "fallocate=truncate"] {
+        let text = format!("[j]\nfilename=f\nrw=write\nbs=4k\nsize=1m\n{option}\n");
+        std::fs::write(folder.path().join("jobs.fio"), &text).expect("a job file");
+        // It makes the file and begins no request.
+        let mut command = Command::new(&fio);
+        command.args(["jobs.fio", "--create_only=1"]).current_dir(folder.path());
+        assert!(command.output().expect("fio runs").status.success(), "{text}");
+        let file = folder.path().join("f");
+        let found = std::fs::metadata(&file).expect("the file is there");
+        assert_eq!(begun(&text), (found.len(), found.blocks() * 512 >= 1 << 20), "{text}");
+        std::fs::remove_file(file).expect("it can be removed");
     }
 }
 

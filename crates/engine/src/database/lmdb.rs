@@ -15,6 +15,9 @@ const MAP_BYTES: usize = 64 << 30;
 #[cfg(not(target_pointer_width = "64"))]
 const MAP_BYTES: usize = 512 << 20;
 
+/// Threads that can read at once, of an environment that says nothing else.
+const USUAL_READERS: u32 = 126;
+
 type Table = heed::Database<Bytes, Bytes>;
 
 /// The settings that it has.
@@ -34,11 +37,11 @@ pub(super) fn version() -> String {
 }
 
 impl Lmdb {
-    /// Opens the environment in a folder, for this process alone.
+    /// Opens the environment in a folder, for so many threads of this process alone.
     ///
     /// # Errors
     /// `ErrorKind::User` for an unsupported setting; `ErrorKind::Board` if it cannot be opened.
-    pub(super) fn open(directory: &Path, configuration: &Configuration) -> Result<Lmdb> {
+    pub(super) fn open(directory: &Path, configuration: &Configuration, threads: u32) -> Result<Lmdb> {
         refuse(DatabaseEngine::Lmdb, configuration, SETTINGS)?;
         let sync = match configuration.synchronous.as_deref() {
             None | Some("full") => EnvFlags::empty(),
@@ -52,6 +55,8 @@ impl Lmdb {
         let mut options = EnvOpenOptions::new();
         // SAFETY: NO_SYNC and NO_META_SYNC risk the last transactions after a power cut, as asked for.
         unsafe { options.map_size(MAP_BYTES).flags(sync) };
+        // A thread that has read keeps its place until it ends; this one may be another one.
+        options.max_readers(threads.saturating_add(1).max(USUAL_READERS));
         // SAFETY: nobody else changes the file while it is mapped: its folder is this process's.
         let opened = unsafe { options.open(directory) };
         // A map of a file that is open for writing: JFFS2 refuses it, even if it is only read.

@@ -84,11 +84,11 @@ struct Share<'a> {
 impl Share<'_> {
     /// Executes it. A call costs one reading of the clock, and another one behind a pause: without a pause,
     /// the end of the operation before is the start. With hints, what their taker does is a part of the
-    /// operation that they are about.
+    /// operation that they are about. `begin` says when the run begins, once everything is ready for it.
     fn execute<const HINTS: bool>(
         &self,
         database: &mut impl Database,
-        begin_ns: u64,
+        begin: impl FnOnce() -> u64,
     ) -> Result<(Vec<Call>, ResultDigest)> {
         let (operations, steps) = (self.operations, self.trace.measured());
         let mine = (self.first..operations.count()).step_by(self.stride);
@@ -96,6 +96,7 @@ impl Share<'_> {
         let mut calls = vec![Call { start_ns: 1, latency_ns: 1, intended_ns: 1 }; mine.len()];
         let mut digest = ResultDigest::default();
         let mut told = if HINTS { Told::new(self) } else { Told::default() };
+        let begin_ns = begin();
         let mut last_ns = now_ns();
         for (n, call) in mine.zip(&mut calls) {
             let (from, to) = (operations.starts[n], operations.starts[n + 1]);
@@ -133,8 +134,8 @@ impl Share<'_> {
         informs: Option<&Informs>,
     ) -> Result<(Vec<Call>, ResultDigest)> {
         match informs {
-            None => self.execute::<false>(database, begin()),
-            Some(informs) => hints::during(informs(), || self.execute::<true>(database, begin())),
+            None => self.execute::<false>(database, begin),
+            Some(informs) => hints::during(informs(), || self.execute::<true>(database, begin)),
         }
     }
 
@@ -218,8 +219,11 @@ pub(super) fn run<D: Database + Send>(
                 let (share, together, begin) = (share(first), &together, &begin);
                 move || {
                     wake_on_time();
-                    together.wait();
-                    share.carry_out(connection, || *begin.get_or_init(now_ns), informs)
+                    let all_ready = || {
+                        together.wait();
+                        *begin.get_or_init(now_ns)
+                    };
+                    share.carry_out(connection, all_ready, informs)
                 }
             };
             std::thread::scope(|scope| {

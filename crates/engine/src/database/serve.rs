@@ -1,6 +1,7 @@
 //! The side of the engine's process; the protocol is in `task.rs`.
 
 use super::calls::Recording;
+use super::session::Ready;
 use super::{Informs, Session, Task, TaskResult, Work, available, load};
 use crate::clock::now_ns;
 use pocketstone_core::database::{DatabaseEngine, DatabaseSpec};
@@ -73,9 +74,9 @@ fn work(
     informs: Option<&Informs>,
 ) -> Result<()> {
     let trace = Arc::new(read_trace(task)?);
-    result.loaded_ns = now_ns();
     match task.work {
         Work::Load => {
+            result.loaded_ns = now_ns();
             result.engine = available(task.spec.engine)?;
             result.opened_ns = now_ns();
             say(output, "ready")?;
@@ -99,7 +100,9 @@ fn work(
                 }
                 _ => None,
             };
-            let mut session = Session::open(&task.spec, &task.directory, trace)?;
+            let ready = Ready::new(&task.spec, trace)?;
+            result.loaded_ns = now_ns();
+            let mut session = Session::open_ready(&task.spec, &task.directory, ready)?;
             session.engine().clone_into(&mut result.engine);
             result.opened_ns = now_ns();
             say(output, "ready")?;

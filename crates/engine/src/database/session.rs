@@ -7,12 +7,13 @@ use super::null::Null;
 use super::redb::Redb;
 use super::region::InRegion;
 use super::run::{Measured, Operations, run};
-use super::sqlite::{Connection, Sql};
+use super::sqlite::{Connection, Sql, texts};
 use super::{Database, available, pragma, sqlite_api};
 use pocketstone_core::database::{Configuration, DatabaseEngine, DatabaseSpec, SqlForm};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::database::{ResultDigest, Step, Trace};
+use std::ffi::CString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,7 +54,7 @@ pub fn load(spec: &DatabaseSpec, directory: &Path, trace: &Arc<Trace>) -> Result
             execute_loading(connect(spec, &path)?, trace)?;
         }
         DatabaseEngine::Lmdb => {
-            let store = Lmdb::open(directory, &spec.configuration)?;
+            let store = Lmdb::open(directory, &spec.configuration, spec.threads)?;
             KeyValue::new(store, spec.engine, trace.clone(), &[])?.load()?;
         }
         DatabaseEngine::Redb => {
@@ -86,7 +87,8 @@ pub(super) fn execute_loading(connection: Connection, trace: &Arc<Trace>) -> Res
         OUTSIDE.iter().any(|word| text.starts_with(word))
     };
     let one_transaction = !steps.is_empty() && !steps.iter().any(outside);
-    let mut sql = Sql::new(connection, trace.clone(), steps, SqlForm::Prepared)?;
+    let texts = texts(trace, steps, SqlForm::Prepared)?;
+    let mut sql = Sql::new(connection, trace.clone(), steps, SqlForm::Prepared, texts)?;
     let mut digest = ResultDigest::default();
     if one_transaction {
         sql.command(c"BEGIN")?;
@@ -172,6 +174,26 @@ pub fn failing(trace: &Arc<Trace>) -> Result<Vec<(usize, Error)>> {
     Ok(steps.iter().enumerate().filter_map(run).collect())
 }
 
+/// What the lab makes of a workload before the database is opened: none of it is the engine's work.
+pub(super) struct Ready {
+    trace: Arc<Trace>,
+    operations: Operations,
+    /// For engines that execute SQL.
+    texts: Arc<[CString]>,
+}
+
+impl Ready {
+    /// # Errors
+    /// `ErrorKind::User` if a step has no place in an operation, or its text has a zero byte.
+    pub(super) fn new(spec: &DatabaseSpec, trace: Arc<Trace>) -> Result<Ready> {
+        let texts = match spec.engine.speaks_sql() {
+            true => texts(&trace, trace.measured(), spec.sql)?,
+            false => Arc::default(),
+        };
+        Ok(Ready { operations: Operations::new(&trace, spec.arrival)?, texts, trace })
+    }
+}
+
 /// An open database with the measured part of a workload, ready to run.
 pub struct Session {
     /// One per thread.
@@ -193,6 +215,15 @@ impl Session {
     /// `ErrorKind::Board` if the database is missing; `ErrorKind::User` if the engine does not support a setting or the
     /// workload.
     pub fn open(spec: &DatabaseSpec, directory: &Path, trace: Arc<Trace>) -> Result<Session> {
+        Session::open_ready(spec, directory, Ready::new(spec, trace)?)
+    }
+
+    /// As [`Session::open`], of a workload that is ready.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub(super) fn open_ready(spec: &DatabaseSpec, directory: &Path, ready: Ready) -> Result<Session> {
+        let Ready { trace, operations, texts } = ready;
         let in_region = directory.is_file();
         let volume = in_region.then(|| InRegion::open(spec.engine, directory, &[])).transpose()?;
         let path = if in_region { InRegion::uri() } else { file(spec.engine, directory) };
@@ -206,11 +237,12 @@ impl Session {
         let engine = available(spec.engine)?;
         let opened: Vec<Opened> = match spec.engine {
             DatabaseEngine::Sqlite | DatabaseEngine::Bdb => {
-                each(spec, || Sql::new(connect(spec, &path)?, trace.clone(), steps, spec.sql).map(Opened::Sql))?
+                let sql = |connection| Sql::new(connection, trace.clone(), steps, spec.sql, texts.clone());
+                each(spec, || connect(spec, &path).and_then(sql).map(Opened::Sql))?
             }
             DatabaseEngine::Lmdb => {
                 no_text(spec)?;
-                let store = Lmdb::open(directory, &spec.configuration)?;
+                let store = Lmdb::open(directory, &spec.configuration, spec.threads)?;
                 each(spec, || KeyValue::new(store.clone(), spec.engine, trace.clone(), steps).map(Opened::Lmdb))?
             }
             DatabaseEngine::Redb => {
@@ -221,7 +253,7 @@ impl Session {
             DatabaseEngine::Null => each(spec, || Ok(Opened::Null(Null)))?,
             DatabaseEngine::H2 => return Err(own_process()),
         };
-        Ok(Session { volume, ..Session::new(spec, trace, opened, engine)? })
+        Ok(Session { connections: opened, operations, trace, spec: spec.clone(), engine, volume })
     }
 
     /// A database of SQLite in memory, loaded here: it ends with the session, and has one thread.
@@ -236,11 +268,8 @@ impl Session {
         let loaded = execute_loading(connect(spec, Path::new(":memory:"))?, &trace)?;
         let sql = loaded.go_on(trace.measured(), spec.sql)?;
         let engine = available(spec.engine)?;
-        Session::new(spec, trace, vec![Opened::Sql(sql)], engine)
-    }
-
-    fn new(spec: &DatabaseSpec, trace: Arc<Trace>, connections: Vec<Opened>, engine: String) -> Result<Session> {
         let operations = Operations::new(&trace, spec.arrival)?;
+        let connections = vec![Opened::Sql(sql)];
         Ok(Session { connections, operations, trace, spec: spec.clone(), engine, volume: None })
     }
 

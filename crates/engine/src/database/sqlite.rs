@@ -374,35 +374,50 @@ impl Kept {
     }
 }
 
+/// What an SQL engine executes, made before the database is opened: the text of each statement, or in text form of each
+/// step with its values in it.
+///
+/// # Errors
+/// `ErrorKind::User` if one has a zero byte in it.
+pub(super) fn texts(trace: &Trace, steps: &[Step], form: SqlForm) -> Result<Arc<[CString]>> {
+    match form {
+        SqlForm::Prepared => trace.statements.iter().map(|s| c_text(&s.text)).collect(),
+        SqlForm::Text => steps.iter().map(|s| c_text(&trace.sql(s))).collect(),
+    }
+}
+
 /// A workload's statements on a connection. Fields are dropped in this order.
 pub(super) struct Sql {
     kept: Vec<Kept>,
-    /// The text of each statement, or in text form of each step with its values in it.
-    texts: Vec<CString>,
+    /// As [`texts()`] makes them.
+    texts: Arc<[CString]>,
     form: SqlForm,
     trace: Arc<Trace>,
     connection: Connection,
 }
 
 impl Sql {
-    /// Prepares what a step of `steps` needs, or writes its text, before any clock starts.
+    /// Prepares what a step of `steps` needs, in prepared form, before any clock starts. `texts` are those of the steps
+    /// ([`texts()`]).
     ///
     /// # Errors
     /// `ErrorKind::User` if a step has fewer values than its statement has question marks.
-    pub(super) fn new(connection: Connection, trace: Arc<Trace>, steps: &[Step], form: SqlForm) -> Result<Sql> {
-        let mut sql = Sql { kept: Vec::new(), texts: Vec::new(), form, trace, connection };
-        sql.take_steps(steps)?;
+    pub(super) fn new(
+        connection: Connection,
+        trace: Arc<Trace>,
+        steps: &[Step],
+        form: SqlForm,
+        texts: Arc<[CString]>,
+    ) -> Result<Sql> {
+        let mut sql = Sql { kept: Vec::new(), texts, form, trace, connection };
+        if form == SqlForm::Prepared {
+            sql.prepare(steps)?;
+        }
         Ok(sql)
     }
 
-    fn take_steps(&mut self, steps: &[Step]) -> Result<()> {
+    fn prepare(&mut self, steps: &[Step]) -> Result<()> {
         let trace = self.trace.clone();
-        if self.form == SqlForm::Text {
-            let texts = steps.iter().map(|s| c_text(&trace.sql(s)));
-            self.texts = texts.collect::<Result<_>>()?;
-            return Ok(());
-        }
-        self.texts = trace.statements.iter().map(|s| c_text(&s.text)).collect::<Result<_>>()?;
         self.kept = self.texts.iter().map(|_| Kept::Not).collect();
         for (n, step) in steps.iter().enumerate() {
             let at = step.statement as usize;
@@ -428,11 +443,12 @@ impl Sql {
     /// Prepares other steps on the same connection: for a database in memory, which ends with it.
     ///
     /// # Errors
-    /// As [`Sql::new`].
+    /// As [`Sql::new`] and [`texts()`].
     pub(super) fn go_on(self, steps: &[Step], form: SqlForm) -> Result<Sql> {
         let Sql { kept, connection, trace, .. } = self;
         drop(kept);
-        Sql::new(connection, trace, steps, form)
+        let texts = texts(&trace, steps, form)?;
+        Sql::new(connection, trace, steps, form, texts)
     }
 
     /// The connection.

@@ -48,7 +48,7 @@ pub fn inspect(path: &Path) -> Result<Inspected> {
 pub fn inspect_rows(engine: DatabaseEngine, directory: &Path) -> Result<String> {
     let configuration = Configuration::default();
     match engine {
-        DatabaseEngine::Lmdb => rows(&mut Lmdb::open(directory, &configuration)?),
+        DatabaseEngine::Lmdb => rows(&mut Lmdb::open(directory, &configuration, 1)?),
         DatabaseEngine::Redb => {
             let mut store = Redb::open(&file(engine, directory), &configuration)?;
             store.check()?;

@@ -63,7 +63,7 @@ pub struct TaskResult {
     pub rows: u64,
     /// When the process's own code began.
     pub main_ns: u64,
-    /// When it had loaded the workload.
+    /// When it had loaded the workload, with all that is made of it before the database is opened.
     pub loaded_ns: u64,
     /// When the database was open.
     pub opened_ns: u64,

@@ -4,6 +4,7 @@ use pocketstone_core::pattern::Pattern;
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
+use pocketstone_testing::Need;
 use pocketstone_workload::androsh::{Media, Script};
 use pocketstone_workload::calls::Selection;
 use pocketstone_workload::filebench::{Personality, Picks};
@@ -11,10 +12,11 @@ use pocketstone_workload::fileset::Distribution;
 use pocketstone_workload::postmark::program::ProgramSpec;
 use pocketstone_workload::tree::Tree as Folders;
 use pocketstone_workload::{
-    AndroshSpec, AppStartSpec, CallsSpec, CapacitySpec, Data, FileOperation, FilebenchSpec, FilesSpec, IozoneSpec,
-    LookupSpec, NamesAre, Passes, PostmarkSpec, ReadSpec, Sync, file_name,
+    AndroshSpec, AppStartSpec, CallsSpec, CapacitySpec, Data, FileOperation, FilebenchSpec, FilesSpec, FioSpec,
+    IozoneSpec, LookupSpec, NamesAre, Passes, PostmarkSpec, ReadSpec, Sync, file_name,
 };
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 fn spec(operation: FileOperation, request_bytes: u64) -> FilesSpec {
@@ -231,6 +233,25 @@ fn mappings_are_there_where_files_are_memory() {
 }
 
 #[test]
+fn space_is_reserved_where_there_is_a_way_to() {
+    fn begun<T: Tree>(tree: &T) -> (u64, u64) {
+        let spec = FioSpec::read("[j]\nfilename=f\nsize=1m\nrw=write\n", "jobs.fio", "", Data::Random).unwrap();
+        populate(tree, &spec.population(3)).unwrap();
+        let free = tree.free_bytes().unwrap();
+        let _executors = Executor::all(tree, &spec, 3).unwrap();
+        (tree.stat(c"f").unwrap(), free - tree.free_bytes().unwrap().min(free))
+    }
+    let (bytes, taken) = begun(&scmfs());
+    assert!(bytes == 1 << 20 && taken >= 1 << 20, "{bytes} {taken}");
+    assert_eq!(begun(&yaffs2()).0, 0);
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = begun(&KernelTree::open(folder.path()).unwrap()).0;
+    let found = std::fs::metadata(folder.path().join("f")).unwrap();
+    // A file system without fallocate() leaves it empty.
+    assert!(bytes == 0 || bytes == 1 << 20 && found.blocks() * 512 >= 1 << 20, "{found:?}");
+}
+
+#[test]
 fn threads_share_the_requests_and_leave_what_one_would() {
     for operation in [FileOperation::Create, FileOperation::Delete, FileOperation::Rename, FileOperation::Read] {
         let one = spec(operation, 100);
@@ -264,6 +285,25 @@ fn calls_are_recorded_and_a_folder_with_other_files_is_refused() {
     let refused = |spec: FilesSpec| Executor::all(&tree, &spec, 1).map(|_| ()).unwrap_err().chain();
     assert!(refused(FilesSpec { file_bytes: 20_001, ..spec.clone() }).contains("has 20000 bytes, not 20001"));
     assert!(refused(FilesSpec { files: 51, ..spec }).contains("cannot find"));
+}
+
+#[test]
+fn recorded_calls_may_pass_by_the_page_cache() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let tree = KernelTree::open(folder.path()).unwrap();
+    if tree.open_with(c"probe", crate::kernel::CREATE | rustix::fs::OFlags::DIRECT).is_err() {
+        return Need::Kernel.lacks("O_DIRECT on the file system of the sources").end();
+    }
+    std::fs::remove_file(folder.path().join("probe")).unwrap();
+    let text = "pocketstone-calls 1\nfile 8192 a\nopen 0 direct\nwrite 0 512 1024\nread 0 4096 4096\nclose 0\n";
+    let selection = Selection { below: String::new(), pauses: true };
+    let calls = pocketstone_workload::calls::read(text.as_bytes(), "t", &selection).unwrap();
+    let spec = CallsSpec::new(&calls, String::new(), Data::Random, false).with(text.as_bytes()).unwrap();
+    populate(&tree, &spec.population(3)).unwrap();
+    let mut executors = Executor::all(&tree, &spec, 3).unwrap();
+    assert_eq!(executors[0].buffer.as_ptr().addr() % 512, 0);
+    let operations: Vec<Operation> = spec.operations(3).collect();
+    assert_eq!(run(&mut executors, &operations).unwrap().calls.len(), 4);
 }
 
 fn bytes_of(path: &Path) -> u64 {

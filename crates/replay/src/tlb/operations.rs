@@ -153,7 +153,7 @@ impl Model {
                 self.resize(file, 0)?;
                 self.moved(file, 0, bytes, true)
             }
-            Operation::Truncate { file, bytes } => self.resize(file, bytes),
+            Operation::Truncate { file, bytes } | Operation::Allocate { file, bytes } => self.resize(file, bytes),
             Operation::Create { file } | Operation::CreateFile { file } => {
                 self.create(file);
                 Ok(())

@@ -104,7 +104,7 @@ fn writes(operation: &Operation) -> bool {
     !matches!(
         operation,
         Operation::Read { .. }
-            | Operation::Open { purpose: Purpose::Read | Purpose::Write | Purpose::Append, .. }
+            | Operation::Open { purpose: Purpose::Read | Purpose::Write | Purpose::Append | Purpose::Direct, .. }
             | Operation::Close { .. }
             | Operation::LookUp { .. }
             | Operation::List
@@ -175,6 +175,10 @@ impl FileWorkload for CallsSpec {
 
     fn request_bytes(&self) -> u64 {
         self.request_bytes
+    }
+
+    fn opens_direct(&self) -> bool {
+        self.operations.iter().flat_map(|all| all.iter()).any(Operation::opens_direct)
     }
 
     fn writes(&self) -> bool {

@@ -59,6 +59,10 @@ fn a_wrong_file_of_calls_is_refused_with_its_line() {
         ("open 0 read\nopen 0 read", "line 4: `open 0 read` opens a number that is open"),
         ("open 0 read\nclose 0\nclose 0", "line 5: `close 0` closes a number that is not open"),
         ("open 0 write\nclose 0\nsync 0", "line 5: `sync 0` needs an open number"),
+        ("open 0 direct\nread 0 0 100", "line 4: `read 0 0 100` is direct and not of whole sectors of 512 bytes"),
+        ("open 0 direct\nwrite 0 100 512", "line 4: `write 0 100 512` is direct and not of whole sectors"),
+        ("open 0 direct\nappend 0 9", "line 4: `append 0 9` is direct and not of whole sectors"),
+        ("open 0 direct\nclose 0\nopen 0 read\nread 0 0 9\nlist 1", "line 7: `list 1` has words behind it"),
         ("open 0 read\nthreads 2", "line 4: `threads 2` comes after the first call"),
     ] {
         let text = format!("pocketstone-calls 1\nfile 9 a\n{lines}\n");

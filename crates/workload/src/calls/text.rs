@@ -7,7 +7,7 @@ use crate::{Operation, Purpose};
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};
 use sha2::{Digest, Sha256};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 /// The first line.
@@ -15,6 +15,9 @@ pub const HEAD: &str = "pocketstone-calls 1";
 
 /// Most bytes that one call moves: Linux's MAX_RW_COUNT with pages of 4 KiB.
 pub(super) const MOST_CALL_BYTES: u64 = 0x7fff_f000;
+
+/// What offsets and sizes of direct calls are multiples of, at least.
+const SECTOR_BYTES: u64 = 512;
 
 /// Most files and descriptors that a file of calls may have.
 const MOST_FILES: usize = 1 << 20;
@@ -47,6 +50,7 @@ pub fn encode(calls: &Calls) -> String {
             Operation::List => writeln!(text, "list"),
             // No recording makes these: they are other workloads'.
             Operation::CreateFile { .. }
+            | Operation::Allocate { .. }
             | Operation::Attributes { .. }
             | Operation::SeekEnd { .. }
             | Operation::Map { .. }
@@ -97,29 +101,40 @@ pub fn decode(text: &str, name: &str) -> Result<Calls> {
 struct Seen {
     /// Names of the files that are there at first.
     files: HashSet<String>,
-    /// Numbers that are open.
-    open: HashSet<u32>,
+    /// Numbers that are open, and whether with O_DIRECT.
+    open: HashMap<u32, bool>,
 }
 
 impl Seen {
-    /// Refuses an operation on what is not open, and one that opens what is.
+    /// Refuses an operation on what is not open, one that opens what is, and a direct one of parts of sectors.
     fn follow(&mut self, operation: &Operation) -> Result<(), &'static str> {
         match *operation {
             Operation::Open { file, .. } | Operation::Create { file } => {
-                self.open.insert(file).then_some(()).ok_or("opens a number that is open")
+                let before = self.open.insert(file, operation.opens_direct());
+                before.is_none().then_some(()).ok_or("opens a number that is open")
             }
-            Operation::Close { file } => {
-                self.open.remove(&file).then_some(()).ok_or("closes a number that is not open")
+            Operation::Close { file } => self.open.remove(&file).map(drop).ok_or("closes a number that is not open"),
+            Operation::Read { file, offset, bytes } | Operation::Write { file, offset, bytes } => {
+                self.moves(file, [offset, bytes])
             }
-            Operation::Read { file, .. }
-            | Operation::Write { file, .. }
-            | Operation::Append { file, .. }
-            | Operation::Sync { file }
+            Operation::Append { file, bytes } => self.moves(file, [0, bytes]),
+            Operation::Sync { file }
             | Operation::SyncData { file }
             | Operation::SetOwner { file }
-            | Operation::Truncate { file, .. } => self.open.contains(&file).then_some(()).ok_or("needs an open number"),
+            | Operation::Truncate { file, .. } => self.direct(file).map(drop),
             _ => Ok(()),
         }
+    }
+
+    /// Whether a number is open with O_DIRECT.
+    fn direct(&self, file: u32) -> Result<bool, &'static str> {
+        self.open.get(&file).copied().ok_or("needs an open number")
+    }
+
+    /// Checks the offset and the bytes of a call.
+    fn moves(&self, file: u32, place: [u64; 2]) -> Result<(), &'static str> {
+        let parts = place.iter().any(|number| number % SECTOR_BYTES != 0);
+        (!(self.direct(file)? && parts)).then_some(()).ok_or("is direct and not of whole sectors of 512 bytes")
     }
 }
 

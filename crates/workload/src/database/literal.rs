@@ -1,15 +1,16 @@
 //! Statements as SQL text with their values in it.
 
-use super::tokens::{TokenKind, Tokens};
+use super::tokens::{TokenKind, Tokens, is_word};
 use super::trace::{Step, Trace, Value};
 use std::fmt::Write;
 
 impl Trace {
     /// A step's statement with its values as literals in the places of its `?`.
     ///
-    /// Quotes in texts are doubled. A number with a fraction has as many digits as bring back the same
-    /// double. What SQL has no literal for is written as SQLite understands it: a text with a zero
-    /// character as `CAST(x'..' AS TEXT)`, an infinite number as `9e999`, what is no number as `NULL`.
+    /// A literal that would be read as one word with its neighbour is parted from it by a blank: `x-?` with -5 would
+    /// begin a comment, `?AND` with 1 would be a wrong number. Quotes in texts are doubled. A number with a fraction has
+    /// as many digits as bring back the same double. What SQL has no literal for is written as SQLite understands it: a
+    /// text with a zero character as `CAST(x'..' AS TEXT)`, an infinite number as `9e999`, what is no number as `NULL`.
     pub fn sql(&self, step: &Step) -> String {
         let text = &self.statement(step).text;
         let mut values = self.values(step);
@@ -17,15 +18,32 @@ impl Trace {
             return text.clone();
         }
         let mut sql = String::with_capacity(text.len() + 16 * values.len());
+        let mut behind_literal = false;
         for token in Tokens::new(text, 0) {
             let value = if token.kind == TokenKind::Mark { values.next() } else { None };
             match value {
-                Some(value) => push_literal(&mut sql, value),
-                None => sql.push_str(&text[token.start..token.end]),
+                Some(value) => {
+                    if sql.bytes().next_back().is_some_and(joins_literal) {
+                        sql.push(' ');
+                    }
+                    push_literal(&mut sql, value);
+                }
+                None => {
+                    if behind_literal && matches!(token.kind, TokenKind::Word | TokenKind::Quoted) {
+                        sql.push(' ');
+                    }
+                    sql.push_str(&text[token.start..token.end]);
+                }
             }
+            behind_literal = value.is_some();
         }
         sql
     }
+}
+
+/// Whether a literal that follows this byte could become one token with it: a word, a comment, a longer text.
+fn joins_literal(last: u8) -> bool {
+    is_word(last) || matches!(last, b'-' | b'\'')
 }
 
 fn push_literal(sql: &mut String, value: Value<'_>) {
@@ -53,7 +71,7 @@ mod tests {
     use crate::database::StatementKind;
     use proptest::prelude::*;
     use rusqlite::Connection;
-    use rusqlite::types::ValueRef;
+    use rusqlite::types::{Value as Stored, ValueRef};
 
     fn sql(statement: &str, values: &[Value<'_>]) -> String {
         let mut trace = Trace::default();
@@ -71,6 +89,17 @@ mod tests {
         );
         assert_eq!(sql("SELECT ?, ?", &[Value::Real(31.0)]), "SELECT 31.0, ?");
         assert_eq!(sql("SELECT ?", &[]), "SELECT ?");
+    }
+
+    #[test]
+    fn a_literal_stays_apart_from_what_is_beside_it() {
+        let (five, text) = (Value::Integer(-5), Value::Text("a"));
+        assert_eq!(sql("SET x = x-? WHERE id = ?", &[five, Value::Integer(3)]), "SET x = x- -5 WHERE id = 3");
+        assert_eq!(sql("id=?AND x<>?", &[Value::Integer(1), Value::Integer(7)]), "id=1 AND x<>7");
+        assert_eq!(sql("SELECT?FROM t", &[text]), "SELECT 'a' FROM t");
+        assert_eq!(sql("SELECT ?'b'", &[text]), "SELECT 'a' 'b'");
+        assert_eq!(sql("'b'?", &[text]), "'b' 'a'");
+        assert_eq!(sql("(?,?)-(?)||?", &[five, five, five, text]), "(-5,-5)-(-5)||'a'");
     }
 
     #[test]
@@ -102,7 +131,44 @@ mod tests {
         }
     }
 
+    fn a_value() -> impl Strategy<Value = Value<'static>> {
+        let texts = prop::sample::select(vec!["", "-", "it's", "a\0", "--", "?"]);
+        prop_oneof![
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::Integer),
+            any::<i16>().prop_map(|n| Value::Real(f64::from(n) / 8.0)),
+            texts.prop_map(Value::Text),
+        ]
+    }
+
     proptest! {
+        #[test]
+        fn sqlite_finds_the_same_rows_by_literals_as_by_bound_values(
+            template in prop::sample::select(vec![
+                "SELECT 7-?-?", "SELECT-?-? AS a", "SELECT?AS a,?b", "SELECT?'a',?\"b\"", "SELECT?BETWEEN 0 AND?",
+                "SELECT CASE?WHEN?THEN 1 ELSE 2 END", "SELECT 1 WHERE?IS NOT?", "SELECT 8%?-- a\n,?/* b */",
+            ]),
+            values in (a_value(), a_value()),
+        ) {
+            let database = Connection::open_in_memory().unwrap();
+            let bound = |value| match value {
+                Value::Null => Stored::Null,
+                Value::Integer(n) => n.into(),
+                Value::Real(x) => x.into(),
+                Value::Text(text) => text.to_owned().into(),
+                Value::Blob(_) => unreachable!("a workload has no blobs as values"),
+            };
+            let rows = |text: &str, values: &[Stored]| {
+                let mut statement = database.prepare(text).unwrap();
+                let columns = statement.column_count();
+                let row = |row: &rusqlite::Row<'_>| (0..columns).map(|n| row.get(n)).collect();
+                let rows = statement.query_map(rusqlite::params_from_iter(values), row).unwrap();
+                rows.collect::<rusqlite::Result<Vec<Vec<Stored>>>>().unwrap()
+            };
+            let literals = sql(template, &[values.0, values.1]);
+            prop_assert_eq!(rows(&literals, &[]), rows(template, &[bound(values.0), bound(values.1)]), "{}", literals);
+        }
+
         #[test]
         fn numbers_read_back_the_same_double(bits in any::<u64>()) {
             let x = f64::from_bits(bits);

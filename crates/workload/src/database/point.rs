@@ -125,7 +125,12 @@ const FIELDS: Factor<Count> = Factor::new("fields", "fields of a record in addit
 const FIELD_BYTES: Factor<Count> = Factor::new("field_bytes", "characters of a field").default("100");
 const SCAN_RECORDS: Factor<Count> = Factor::new("scan_records", "longest scan").default("100");
 const OPERATIONS: Factor<Count> = Factor::new("operations", "number of operations").default("1800");
-const THREADS: Factor<Count> = Factor::new("threads", "threads that share the operations").default("1");
+const THREADS: Factor<Count> =
+    Factor::new("threads", "threads that share the operations").default("1").checked(|threads| match threads {
+        1..=1024 => Ok(()),
+        _ => Err(Error::user(format!("{threads} threads cannot share the operations"))
+            .hint("threads must be from 1 to 1024")),
+    });
 pub(crate) const PAGE_CACHE: Factor<PageCache> =
     Factor::new("page_cache", "whether the page cache holds nothing of the files before the first operation")
         .default("warm");
@@ -210,7 +215,7 @@ pub(crate) fn of_point(
             cache_bytes: point.of(&CACHE_BYTES)?,
             busy_timeout_ms: point.of(&BUSY_TIMEOUT_MS)?,
         },
-        threads: point.of(&THREADS)? as u32,
+        threads: u32::try_from(point.of(&THREADS)?).unwrap_or(u32::MAX),
         waiting: point.of(&WAITING)?,
         arrival: point.of(&ARRIVAL)?,
         cold: point.of(&PAGE_CACHE)? == PageCache::Cold,

@@ -46,7 +46,8 @@ impl<'a> Tokens<'a> {
     }
 }
 
-fn is_word(byte: u8) -> bool {
+/// Whether a byte is one of a word's.
+pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }
 

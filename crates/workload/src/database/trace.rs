@@ -235,6 +235,13 @@ impl Trace {
         self.measured().iter().filter(|s| !s.joined).count()
     }
 
+    /// The steps of the first operations that are measured.
+    pub fn first_operations(&self, count: usize) -> &[Step] {
+        let steps = self.measured();
+        let end = (0..steps.len()).filter(|n| !steps[*n].joined).nth(count);
+        &steps[..end.unwrap_or(steps.len())]
+    }
+
     /// A step's statement.
     pub fn statement(&self, step: &Step) -> &Statement {
         &self.statements[step.statement as usize]
@@ -445,6 +452,9 @@ mod tests {
         assert_eq!(read, trace);
         assert_eq!(Trace::digest(&read.encode()), Trace::digest(&file));
         assert_eq!((trace.loading().len(), trace.measured().len(), trace.operations()), (2, 3, 2));
+        // The second operation has two steps.
+        let steps = [0, 1, 2, 3].map(|operations| trace.first_operations(operations).len());
+        assert_eq!(steps, [0, 1, 3, 3]);
         let values: Vec<Value<'_>> = read.values(&read.loading()[1]).collect();
         assert_eq!(values, [Value::Integer(-1), Value::Text("grüße")]);
     }

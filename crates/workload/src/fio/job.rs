@@ -2,6 +2,7 @@
 
 use super::sections::{Given, Section};
 use super::values::{bytes, duration_ns, flag, number, path, unknown};
+use pocketstone_core::words::Word;
 use pocketstone_core::{Result, words};
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +50,29 @@ impl Mode {
     }
 }
 
+words! {
+    /// What is done before the clock starts with a file that is only written.
+    Fallocate {
+        /// Its space is reserved, where the file system can; elsewhere it is empty.
+        Native = "native",
+        /// It is empty.
+        None = "none",
+        /// It has its size, without a block.
+        Truncate = "truncate",
+    }
+}
+
+impl Fallocate {
+    fn usual() -> Self {
+        Fallocate::Native
+    }
+
+    /// Whether it is what fio does where nothing is said.
+    fn is_usual(&self) -> bool {
+        *self == Fallocate::Native
+    }
+}
+
 /// One thread's work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -81,6 +105,9 @@ pub struct Job {
     pub invalidate: bool,
     /// Whether its files have their contents before it.
     pub laid_out: bool,
+    /// How its files are made that have no contents before it.
+    #[serde(default = "Fallocate::usual", skip_serializing_if = "Fallocate::is_usual")]
+    pub fallocate: Fallocate,
     /// Whether a place can come again before all others have.
     pub repeats: bool,
     /// Pause after so many requests.
@@ -115,6 +142,7 @@ struct Said {
     direct: bool,
     cached: Option<bool>,
     overwrite: bool,
+    fallocate: Option<Fallocate>,
     repeats: bool,
     think: (u64, Option<u64>),
     seed: Option<u64>,
@@ -158,10 +186,7 @@ impl Said {
                 "roundrobin" => {}
                 _ => return Err(given.wrong("files take turns").hint("leave it out, or say roundrobin")),
             },
-            "fallocate" => match given.value.as_str() {
-                "none" | "native" | "0" => {}
-                _ => return Err(given.wrong("the lab does not reserve space").hint("say fallocate=none")),
-            },
+            "fallocate" => self.fallocate = Some(fallocate(given)?),
             // What is reported, and what is the same for every workload of the lab.
             "group_reporting" | "new_group" | "thread" | "description" | "clat_percentiles" | "lat_percentiles"
             | "percentile_list" | "disk_util" | "log_avg_msec" | "write_bw_log" | "write_lat_log"
@@ -187,11 +212,18 @@ fn folder(given: &Given) -> Result<String> {
 }
 
 fn mode(given: &Given) -> Result<Mode> {
-    use pocketstone_core::words::Word;
     let word = if given.value == "readwrite" { "rw" } else { &given.value };
     Mode::of_word(word).ok_or_else(|| {
         let known = "read, write, randread, randwrite, rw or randrw";
         given.wrong("the lab does not know this kind of requests").hint(format!("use {known}"))
+    })
+}
+
+fn fallocate(given: &Given) -> Result<Fallocate> {
+    let word = if given.value == "0" { "none" } else { &given.value };
+    Fallocate::of_word(word).ok_or_else(|| {
+        let why = "the lab reserves space by fallocate() alone, and with the file's size";
+        given.wrong(why).hint("use native, none or truncate")
     })
 }
 
@@ -294,6 +326,7 @@ impl Job {
             direct: said.direct,
             invalidate: !said.cached.unwrap_or(false),
             laid_out: mode.reads() || said.overwrite,
+            fallocate: said.fallocate.unwrap_or(Fallocate::usual()),
             repeats: said.repeats,
             think_requests: said.think.1.unwrap_or(1),
             think_ns: said.think.0,

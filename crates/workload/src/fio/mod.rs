@@ -9,7 +9,7 @@ mod sections;
 mod stream;
 mod values;
 
-pub use self::job::{Job, Mode};
+pub use self::job::{Fallocate, Job, Mode};
 use crate::content::NewFile;
 use crate::database::Prepares;
 use crate::definition::{Defined, FileWorkload};
@@ -41,8 +41,13 @@ pub struct FioSpec {
 /// A file that jobs share by its name.
 #[derive(Debug, Clone, Copy, Default)]
 struct Made {
+    /// Its size when the clock starts.
     bytes: u64,
     laid_out: bool,
+    /// How it got that size, if it has no contents.
+    by: Option<Fallocate>,
+    /// Whether a job reads it.
+    read: bool,
     direct: bool,
 }
 
@@ -93,10 +98,12 @@ impl FioSpec {
             for name in &job.files {
                 let made = files.entry(name).or_default();
                 // fio makes a file for the first job that has it, and again for one that needs more of it; all of that
-                // before any of them begins.
-                if job.file_bytes > made.bytes {
-                    (made.bytes, made.laid_out) = (job.file_bytes, job.laid_out);
+                // before any of them begins. One that it leaves empty is as good as none to the jobs after it.
+                let empty = !job.laid_out && job.fallocate == Fallocate::None;
+                if !empty && job.file_bytes > made.bytes {
+                    (made.bytes, made.laid_out, made.by) = (job.file_bytes, job.laid_out, Some(job.fallocate));
                 }
+                made.read |= job.mode.reads();
                 made.direct |= job.direct;
             }
         }
@@ -185,14 +192,20 @@ impl FileWorkload for FioSpec {
         }
     }
 
-    /// As fio does before its clock starts: files are open, and those that are only written have their size already,
-    /// without a block.
+    /// As fio does before its clock starts: files are open, and those that are only written are as `fallocate` says.
     fn setup(&self) -> Box<dyn Iterator<Item = Operation>> {
         let files = self.files().into_values().zip(0..);
         let open = files.flat_map(|(made, file)| {
             let purpose = if made.direct { Purpose::Direct } else { Purpose::Write };
-            let sized = (!made.laid_out).then_some(Operation::Truncate { file, bytes: made.bytes });
-            [Some(Operation::Open { file, purpose }), sized]
+            let by = made.by.filter(|_| !made.laid_out);
+            let allocated = by == Some(Fallocate::Native);
+            // A job that reads what an earlier one did not write finds zeros, also where no space can be reserved.
+            let sized = by == Some(Fallocate::Truncate) || allocated && made.read;
+            [
+                Some(Operation::Open { file, purpose }),
+                allocated.then_some(Operation::Allocate { file, bytes: made.bytes }),
+                sized.then_some(Operation::Truncate { file, bytes: made.bytes }),
+            ]
         });
         Box::new(open.flatten().collect::<Vec<_>>().into_iter())
     }

@@ -79,8 +79,8 @@ fn comment(rest: &str) -> bool {
 }
 
 fn option(at: &str, line: &str) -> Result<Given> {
-    // What follows a `;` or `#` after a blank is a comment; inside a word it is part of the value.
-    let end = [" ;", " #", "\t;", "\t#"].iter().filter_map(|mark| line.find(mark)).min().unwrap_or(line.len());
+    // What follows a `;` or `#` is a comment, inside a value, too.
+    let end = line.find([';', '#']).unwrap_or(line.len());
     let line = line[..end].trim_end();
     if line.starts_with("include ") {
         return Err(Error::user(format!("{at}: `include` is not supported")).hint("put the other file's text here"));

@@ -101,7 +101,7 @@ pub fn fio_job(data: &[u8]) -> bool {
         (0..).zip(spec.population(1).list()).map(|(number, file)| (number, file.bytes)).collect();
     for operation in spec.setup() {
         match operation {
-            Operation::Truncate { file, bytes } => _ = sizes.insert(file, bytes),
+            Operation::Truncate { file, bytes } | Operation::Allocate { file, bytes } => _ = sizes.insert(file, bytes),
             Operation::Open { file, .. } => assert!((file as usize) < names.len()),
             other => panic!("{other:?} does not set up a job"),
         }
@@ -112,8 +112,13 @@ pub fn fio_job(data: &[u8]) -> bool {
     }
     for operation in spec.operations(1).take(10_000) {
         match operation {
-            Operation::Read { file, offset, bytes } | Operation::Write { file, offset, bytes } => {
+            Operation::Read { file, offset, bytes } => {
                 assert!(bytes > 0 && offset + bytes <= sizes[&file], "it is inside its file");
+            }
+            Operation::Write { file, offset, bytes } => {
+                let most = spec.jobs.iter().filter(|job| job.files.contains(&names[file as usize]));
+                let most = most.map(|job| job.file_bytes).max().expect("it is a job's file");
+                assert!(bytes > 0 && offset + bytes <= most, "it is inside what the file may have");
             }
             Operation::Sync { file } | Operation::SyncData { file } => assert!(sizes.contains_key(&file)),
             Operation::Turn { thread } => assert!(thread < spec.threads()),

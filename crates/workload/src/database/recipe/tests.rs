@@ -44,6 +44,19 @@ fn recipe(workload: W) -> Recipe {
     }
 }
 
+#[test]
+fn threads_have_bounds() {
+    let (threads, _) = crate::database::DATABASE_FACTORS.iter().find(|(factor, _)| factor.name == "threads").unwrap();
+    for valid in [1, 1024] {
+        threads.check(&valid.into()).unwrap();
+    }
+    // The last one is 1 in 32 bits.
+    for wrong in [0, 1025, 4_294_967_297_u64] {
+        let error = threads.check(&wrong.into()).unwrap_err();
+        assert_eq!(error.cure(), Some("threads must be from 1 to 1024"), "{}", error.chain());
+    }
+}
+
 fn bound<'a>(value: &Value<'a>) -> ToSqlOutput<'a> {
     match value {
         Value::Integer(n) => ToSqlOutput::Owned(Owned::Integer(*n)),

@@ -12,6 +12,7 @@ import org.h2.Driver;
 final class Database implements AutoCloseable {
     private final Task task;
     private final Trace trace;
+    private final StepInputs inputs;
     private final List<Connection> connections = new ArrayList<>();
     private final List<Worker> workers = new ArrayList<>();
 
@@ -20,9 +21,10 @@ final class Database implements AutoCloseable {
      *
      * @throws Failure when that fails
      */
-    Database(Task task, Trace trace) throws Failure {
+    Database(Task task, Trace trace, StepInputs inputs) throws Failure {
         this.task = task;
         this.trace = trace;
+        this.inputs = inputs;
         Properties user = new Properties();
         user.setProperty("user", "sa");
         user.setProperty("password", "");
@@ -46,7 +48,7 @@ final class Database implements AutoCloseable {
         int step = 0;
         try {
             connection.setAutoCommit(false);
-            Executor executor = new Executor(connection, trace, task);
+            Executor executor = new Executor(connection, trace, inputs, task);
             ResultDigest unused = new ResultDigest();
             for (; step < trace.loading(); step++) {
                 executor.execute(step, unused);
@@ -67,7 +69,7 @@ final class Database implements AutoCloseable {
         AtomicBoolean stop = new AtomicBoolean();
         try {
             for (int n = 0; n < task.threads(); n++) {
-                Executor executor = new Executor(connections.get(n), trace, task);
+                Executor executor = new Executor(connections.get(n), trace, inputs, task);
                 workers.add(new Worker(executor, trace, operations, n, task, stop));
             }
         } catch (SQLException e) {

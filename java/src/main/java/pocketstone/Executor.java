@@ -6,44 +6,34 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.sql.Types;
-import java.util.Set;
-import java.util.stream.IntStream;
 
 /** Executes steps of a workload on one connection. */
 final class Executor {
     private final Connection connection;
     private final Trace trace;
+    private final StepInputs inputs;
     private final boolean text;
     /** What brings a commit to the device; null where a commit does not wait for it. */
     private final PreparedStatement sync;
     private final Statement statement;
     private final PreparedStatement[] prepared;
-    /** By step, of those that were made ready: the text, or the values. */
-    private final String[] texts;
-    private final Object[][] values;
-    /** Names in upper case of the columns of text that the workload makes. */
-    private final Set<String> textColumns;
 
-    Executor(Connection connection, Trace trace, Task task) throws SQLException {
+    Executor(Connection connection, Trace trace, StepInputs inputs, Task task) throws SQLException {
         this.connection = connection;
         this.trace = trace;
+        this.inputs = inputs;
         text = task.text();
         // By itself H2 gives a commit to the kernel and never waits for the device.
         sync = task.configuration().durable() ? connection.prepareStatement("CHECKPOINT SYNC") : null;
         statement = connection.createStatement();
         prepared = new PreparedStatement[trace.statements()];
-        texts = new String[trace.steps()];
-        values = new Object[trace.steps()][];
-        textColumns = Sql.texts(IntStream.range(0, trace.statements()).mapToObj(trace::statementText).toList());
     }
 
-    /** Does ahead of time what can be done without executing the step: its text or its values, its statement. */
-    void makeReady(int step) throws Failure {
+    /** Prepares a step's statement, where steps are not executed as text. */
+    void makeReady(int step) {
         if (text) {
-            texts[step] = sql(step);
             return;
         }
-        values[step] = trace.values(step);
         try {
             prepare(step);
         } catch (SQLException e) {
@@ -52,14 +42,10 @@ final class Executor {
         }
     }
 
-    private String sql(int step) throws Failure {
-        return Sql.withValues(Sql.forH2(trace.statementText(trace.statement(step)), textColumns), trace.values(step));
-    }
-
     private PreparedStatement prepare(int step) throws SQLException {
         int n = trace.statement(step);
         if (prepared[n] == null) {
-            prepared[n] = connection.prepareStatement(Sql.forH2(trace.statementText(n), textColumns));
+            prepared[n] = connection.prepareStatement(inputs.statement(step));
         }
         return prepared[n];
     }
@@ -72,7 +58,7 @@ final class Executor {
     void execute(int step, ResultDigest digest) throws Failure {
         try {
             if (text) {
-                boolean returns = statement.execute(texts[step] == null ? sql(step) : texts[step]);
+                boolean returns = statement.execute(inputs.text(step));
                 take(statement, returns, digest);
             } else {
                 PreparedStatement one = prepare(step);
@@ -87,7 +73,7 @@ final class Executor {
 
     private void bind(PreparedStatement one, int step) throws SQLException {
         int place = 0;
-        for (Object value : values[step] == null ? trace.values(step) : values[step]) {
+        for (Object value : inputs.values(step)) {
             place++;
             if (value instanceof Long n) {
                 one.setLong(place, n);

@@ -78,16 +78,17 @@ public final class Main {
             throw new Failure("the workload " + task.trace() + " starts from a database file of SQLite",
                     "h2 cannot read it: run this workload on sqlite");
         }
-        result.loadedNs = System.nanoTime();
+        StepInputs inputs = new StepInputs(trace);
         if (task.load()) {
-            load(task, trace);
+            load(task, trace, inputs);
         } else {
-            measure(task, trace);
+            measure(task, trace, inputs);
         }
     }
 
-    private void load(Task task, Trace trace) throws Failure {
-        try (Database database = new Database(task, trace)) {
+    private void load(Task task, Trace trace, StepInputs inputs) throws Failure {
+        result.loadedNs = System.nanoTime();
+        try (Database database = new Database(task, trace, inputs)) {
             result.openedNs = System.nanoTime();
             meet();
             result.startNs = System.nanoTime();
@@ -99,11 +100,13 @@ public final class Main {
         awaitEnd();
     }
 
-    private void measure(Task task, Trace trace) throws Failure {
-        Database database = new Database(task, trace);
+    private void measure(Task task, Trace trace, StepInputs inputs) throws Failure {
+        inputs.makeMeasured(task.text());
+        result.loadedNs = System.nanoTime();
+        Database database = new Database(task, trace, inputs);
         try (database) {
-            result.openedNs = System.nanoTime();
             database.makeReady();
+            result.openedNs = System.nanoTime();
             meet();
             database.measure();
             say("done");

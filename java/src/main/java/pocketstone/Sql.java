@@ -34,20 +34,26 @@ final class Sql {
     }
 
     /**
-     * {@code sql} with each question mark replaced by a value: null, Long, Double or String.
+     * {@code sql} with each question mark replaced by a value: null, Long, Double or String. A literal that would be
+     * read as one word with its neighbour is parted from it by a blank: {@code x-?} with -5 would begin a comment.
      *
      * @throws Failure when there are not as many question marks as values
      */
     static String withValues(String sql, Object[] values) throws Failure {
         StringBuilder text = new StringBuilder(sql.length() + 16 * values.length);
         int used = 0;
+        boolean behindLiteral = false;
         for (int at = 0; at < sql.length(); ) {
             int end = tokenEnd(sql, at);
-            if (sql.charAt(at) != '?') {
+            boolean mark = sql.charAt(at) == '?';
+            boolean apart = mark ? endsJoining(text) : behindLiteral && startsJoining(sql.charAt(at));
+            text.append(apart ? " " : "");
+            if (!mark) {
                 text.append(sql, at, end);
             } else if (used++ < values.length) {
                 text.append(literal(values[used - 1]));
             }
+            behindLiteral = mark;
             at = end;
         }
         if (used != values.length) {
@@ -55,6 +61,17 @@ final class Sql {
                     "prepare the workload again");
         }
         return text.toString();
+    }
+
+    /** Whether a literal behind {@code text} could become one token with its end. */
+    private static boolean endsJoining(CharSequence text) {
+        char last = text.isEmpty() ? ' ' : text.charAt(text.length() - 1);
+        return isName(last) || last == '-' || last == '\'';
+    }
+
+    /** Whether a token that starts like this could become one with a literal before it. */
+    private static boolean startsJoining(char first) {
+        return isName(first) || first == '\'';
     }
 
     /** A value as SQL text that H2 reads back as the same value. */

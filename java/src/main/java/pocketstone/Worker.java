@@ -22,10 +22,8 @@ final class Worker implements Runnable {
      *
      * @param operations first steps of all operations, and the number of steps
      * @param stop set when a worker fails: the others end too
-     * @throws Failure when a step cannot be made ready
      */
-    Worker(Executor executor, Trace trace, int[] operations, int first, Task task, AtomicBoolean stop)
-            throws Failure {
+    Worker(Executor executor, Trace trace, int[] operations, int first, Task task, AtomicBoolean stop) {
         this.executor = executor;
         this.trace = trace;
         this.operations = operations;

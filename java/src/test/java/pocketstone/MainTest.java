@@ -226,6 +226,27 @@ class MainTest {
     }
 
     @Test
+    void opening_includes_preparing_and_not_the_texts_of_statements() throws Exception {
+        run("load", "go\n");
+        // It takes longer to prepare these than for the answer to `ready`.
+        for (int n = 0; n < 2000; n++) {
+            trace.measure(0, trace.statement("SELECT " + n + ", ? + ?, ? || ?"), n, 1, "a", "b");
+        }
+        JsonObject measured = run("measure", "go\n");
+        long opening = measured.getLong("opened_ns") - measured.getLong("loaded_ns");
+        long ready = measured.getLong("start_ns") - measured.getLong("opened_ns");
+        assertTrue(opening > 2 * ready, opening + " " + ready);
+        Files.delete(folder.resolve("d/database.mv.db"));
+        trace = new TraceFile();
+        trace.measure(0, trace.statement("SELECT ?, ?"), 1);
+        spec.put("sql", "text");
+        JsonObject wrong = run("measure", "go\n");
+        String why = wrong.getObject("failure").getString("message");
+        assertTrue(why.contains("2 question marks and 1 values"), why);
+        assertEquals(0, wrong.getLong("loaded_ns"));
+    }
+
+    @Test
     void a_measurement_needs_a_loaded_database() throws Exception {
         String missing = failure("measure", "go\n");
         assertTrue(missing.contains("cannot open the database in"), missing);

@@ -19,6 +19,16 @@ class SqlTest {
     }
 
     @Test
+    void a_literal_stays_apart_from_what_is_beside_it() throws Failure {
+        assertEquals("UPDATE t SET x = x- -5 WHERE id = 3",
+                Sql.withValues("UPDATE t SET x = x-? WHERE id = ?", new Object[] {-5L, 3L}));
+        assertEquals("id=1 AND x<>7", Sql.withValues("id=?AND x<>?", new Object[] {1L, 7L}));
+        assertEquals("SELECT 'a' 'b',- -0.5 FROM t",
+                Sql.withValues("SELECT?'b',-?FROM t", new Object[] {"a", -0.5}));
+        assertEquals("(-5,-5)-(-5)||'a'", Sql.withValues("(?,?)-(?)||?", new Object[] {-5L, -5L, -5L, "a"}));
+    }
+
+    @Test
     void a_wrong_number_of_values_is_refused() {
         for (String sql : new String[] {"SELECT 1", "SELECT ?, ?"}) {
             Failure failure = assertThrows(Failure.class, () -> Sql.withValues(sql, new Object[] {1L}));
