@@ -269,9 +269,11 @@ pub fn run(
         }
     }
     let mut states: Vec<Vec<Step>> = Vec::new();
+    let mut known = BTreeSet::new();
     for cell in &todo {
         let steps = cell.plan.steps();
-        if !states.contains(&steps) {
+        let text = serde_json::to_vec(&steps).map_err(|e| Error::bug("a plan is not valid JSON").because(e))?;
+        if known.insert(text) {
             states.push(steps);
         }
     }
