@@ -545,12 +545,19 @@ impl Store {
         self.db.execute(sql, [&left_out.what, &left_out.why, &left_out.cure]).map_err(self.failed()).map(|_| ())
     }
 
-    /// Clears the list of skipped items.
+    /// Clears the list of skipped items, but for what no later command finds again: the board that another one took the
+    /// place of, and what the cells that are done could not have.
     ///
     /// # Errors
     /// `ErrorKind::User` if it cannot be written.
     pub fn clear_left_out(&self) -> Result<()> {
-        self.db.execute("DELETE FROM left_out", []).map_err(self.failed()).map(|_| ())
+        let sql = "DELETE FROM left_out WHERE what NOT LIKE 'the board %';
+            INSERT OR REPLACE INTO left_out
+                SELECT u.value ->> '$.what', u.value ->> '$.why', coalesce(u.value ->> '$.cure', '')
+                FROM cell c, json_each(c.outcome, '$.unavailable') u WHERE c.status = 'done';";
+        let transaction = self.db.unchecked_transaction().map_err(self.failed())?;
+        transaction.execute_batch(sql).map_err(self.failed())?;
+        transaction.commit().map_err(self.failed())
     }
 }
 
