@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 /// `ErrorKind::User` for an invalid study, board or folder; `ErrorKind::Board` if the board cannot run it;
 /// `ErrorKind::Interrupted` if the user interrupts. Failed cells are in the summary and make the status 4.
 pub fn run(arguments: &RunArguments) -> Result<u8> {
+    arguments.resume.as_deref().map_or(Ok(()), shards::refuse_copy)?;
     let mut store = arguments.resume.as_deref().map(|folder| Store::open(folder, true)).transpose()?;
     let study = study(arguments, store.as_ref())?;
     pocketstone_study::views::check::check_queries(&study)?;

@@ -303,6 +303,35 @@ fn copy_workloads(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The folder of shards and a shard's name there, where results are a copy that the shard's script replaces.
+fn copied(results: &Path) -> Option<(PathBuf, String)> {
+    let results = fs::canonicalize(results).ok()?;
+    let (shards, name) = (results.parent()?, results.file_name()?.to_str()?);
+    shards.join(format!(".owner-{name}")).exists().then(|| (shards.to_owned(), name.to_owned()))
+}
+
+/// What goes on with a shard.
+fn go_on(results: &Path) -> String {
+    let Some((shards, name)) = copied(results) else { return again::resume(results, None) };
+    match shards.join("shard.sh") {
+        script if script.is_file() => format!("{} {name}", quote(&script.to_string_lossy())),
+        _ => format!("start the job of shard {name} again"),
+    }
+}
+
+/// Refuses to add to a copy of a shard's results: its script, which may still run on another machine, puts another one in
+/// its place.
+///
+/// # Errors
+/// `ErrorKind::User` with what goes on with that shard.
+pub fn refuse_copy(results: &Path) -> Result<()> {
+    if copied(results).is_none() {
+        return Ok(());
+    }
+    let what = "is a copy that the shard's script replaces while it runs";
+    Err(Error::user(format!("{} {what}", results.display())).hint(format!("go on with the shard: {}", go_on(results))))
+}
+
 /// Refuses to merge before all shards are there with all their cells.
 fn refuse_missing(parts: &Parts) -> Result<()> {
     let mut wanting = Vec::new();
@@ -312,7 +341,7 @@ fn refuse_missing(parts: &Parts) -> Result<()> {
         if ended < *cells {
             let folder = part.store.folder();
             wanting.push(format!("{} ({}) has {ended} of {cells} cells", asked.shard, folder.display()));
-            commands.push(format!("{} run --resume {}", again::this_command(), quote(&folder.to_string_lossy())));
+            commands.push(go_on(folder));
         }
     }
     let missing = parts.missing();
@@ -338,4 +367,24 @@ fn command_of(part: &Part, index: u32) -> Result<String> {
         asked.shard.index = index;
     }
     options.command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_a_script_replaces_is_gone_on_with_by_the_script() {
+        let home = tempfile::tempdir().unwrap();
+        let shard = home.path().join("1");
+        fs::create_dir(&shard).unwrap();
+        refuse_copy(&shard).unwrap();
+        fs::write(home.path().join(".owner-1"), "somewhere-7-1").unwrap();
+        assert_eq!(
+            refuse_copy(&shard).unwrap_err().cure(),
+            Some("go on with the shard: start the job of shard 1 again")
+        );
+        fs::write(home.path().join("shard.sh"), "").unwrap();
+        assert!(refuse_copy(&shard).unwrap_err().cure().unwrap().ends_with("/shard.sh 1"));
+    }
 }
