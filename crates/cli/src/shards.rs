@@ -15,10 +15,10 @@ use pocketstone_study::run::costs::Costs;
 use pocketstone_study::run::{Request, select_cells};
 use pocketstone_study::specification::cell::Cell;
 use pocketstone_study::specification::shares::{Asked, FACT, Share, Shares};
-use pocketstone_study::specification::traces::Traces;
+use pocketstone_study::specification::traces::{self, Traces};
 use pocketstone_study::views::model::Model;
 use rustix::fs::FlockOperation;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -274,9 +274,8 @@ fn build(parts: &Parts, folder: &Path, context: &BoardContext) -> Result<usize> 
         Options { asked: None, ..options }.keep(&store)?;
     }
     fs::write(folder.join("study.toml"), &study.text).user(|| format!("cannot write to {}", folder.display()))?;
-    for part in parts.all() {
-        copy_workloads(part.store.folder(), folder)?;
-    }
+    let folders: Vec<&Path> = parts.all().iter().map(|part| part.store.folder()).collect();
+    copy_workloads(&folders, folder)?;
     store.keep_statements()?;
     store.summarize(&study)?;
     let mut progress = progress::RunProgress::default();
@@ -285,22 +284,36 @@ fn build(parts: &Parts, folder: &Path, context: &BoardContext) -> Result<usize> 
     Ok(merged.verified)
 }
 
-/// Copies prepared workloads, whose names are their digests.
-fn copy_workloads(from: &Path, to: &Path) -> Result<()> {
-    let (from, to) = (from.join("workloads"), to.join("workloads"));
-    if !from.is_dir() {
-        return Ok(());
-    }
-    let failed = || format!("cannot copy {} to {}", from.display(), to.display());
-    fs::create_dir_all(&to).user(failed)?;
-    for entry in fs::read_dir(&from).user(failed)? {
-        let entry = entry.user(failed)?;
-        let target = to.join(entry.file_name());
-        if !target.exists() {
+/// Copies prepared workloads, whose names are their digests, from the first folder that has each as it was made.
+fn copy_workloads(folders: &[&Path], to: &Path) -> Result<()> {
+    let to = to.join("workloads");
+    let mut damaged = BTreeMap::new();
+    for folder in folders {
+        let from = folder.join("workloads");
+        if !from.is_dir() {
+            continue;
+        }
+        let failed = || format!("cannot copy {} to {}", from.display(), to.display());
+        fs::create_dir_all(&to).user(failed)?;
+        for entry in fs::read_dir(&from).user(failed)? {
+            let entry = entry.user(failed)?;
+            let target = to.join(entry.file_name());
+            // What a killed run was just writing has another name.
+            if target.exists() || !traces::is_kept(&entry.path()) {
+                continue;
+            }
+            if !traces::intact(&entry.path()) {
+                damaged.entry(target).or_insert((*folder, entry.path()));
+                continue;
+            }
             fs::copy(entry.path(), target).user(failed)?;
         }
     }
-    Ok(())
+    match damaged.into_iter().find(|(target, _)| !target.exists()) {
+        None => Ok(()),
+        Some((_, (folder, file))) => Err(Error::user(format!("{} is damaged", file.display()))
+            .hint(format!("this writes it again: {}", go_on(folder)))),
+    }
 }
 
 /// The folder of shards and a shard's name there, where results are a copy that the shard's script replaces.
@@ -372,6 +385,29 @@ fn command_of(part: &Part, index: u32) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The name of a file that holds `abc`.
+    const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad.tar";
+
+    #[test]
+    fn a_damaged_workload_is_taken_from_another_shard_or_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = |name: &str, text: &str| {
+            let folder = home.path().join(name);
+            fs::create_dir_all(folder.join("workloads")).unwrap();
+            fs::write(folder.join("workloads").join(ABC), text).unwrap();
+            fs::write(folder.join("workloads/x.new"), "half").unwrap();
+            folder
+        };
+        let (damaged, whole) = (folder("1", "ab"), folder("2", "abc"));
+        let to = home.path().join("merged");
+        let error = copy_workloads(&[&damaged], &to).unwrap_err();
+        assert!(error.message().ends_with(&format!("1/workloads/{ABC} is damaged")), "{error}");
+        assert!(error.cure().unwrap().contains("run --resume"));
+        copy_workloads(&[&damaged, &whole], &to).unwrap();
+        assert_eq!(fs::read_to_string(to.join("workloads").join(ABC)).unwrap(), "abc");
+        assert_eq!(fs::read_dir(to.join("workloads")).unwrap().count(), 1);
+    }
 
     #[test]
     fn a_copy_that_a_script_replaces_is_gone_on_with_by_the_script() {

@@ -278,7 +278,7 @@ pub fn run(
         }
     }
     // Results say what was executed, whatever becomes of the cache.
-    todo.iter().try_for_each(|cell| traces.keep(&cell.plan.workload, store.folder()))?;
+    traces.keep(cells.iter().map(|cell| &cell.plan.workload), store.folder())?;
     observer.begin(todo.len(), states.len());
     let workers = board.capabilities().parallel.max(1);
     let mut left = Left::new(store.costs(cells)?, board.name(), costs, &todo, states.len(), workers);
