@@ -294,7 +294,19 @@ fn scripts_for_other_engines_run_the_same_shards() {
     for index in [1, 2, 1] {
         shell(&format!("{script} {index}")).ends_with(0);
     }
+    // What the script replaces is not gone on with beside it, and what a writer has left there is not mixed.
+    let copy = "merged.shards/1";
+    lab(home, &["run", "--resume", copy]).ends_with(1).complains(&[copy, "is a copy", "merged.shards/shard.sh 1"]);
+    write(home, "merged.shards/1/results.sqlite-journal", "another writer's");
+    shell(&format!("TMPDIR=. {script} 1")).ends_with(1).complains(&["cannot copy the results to"]);
+    fs::remove_file(home.join("merged.shards/1/results.sqlite-journal")).expect("a file");
     shell(lines.lines().last().expect("the merge")).ends_with(0).says(&["6 cells measured on the board host"]);
+    // The place of results is that of one study.
+    write(home, "other.toml", &STUDY.replace("requests = 8", "requests = 16"));
+    let other = ["cluster", "slurm", "-o", "merged", "other.toml", "--shards", "2", "--board", "host"];
+    lab(home, &other).ends_with(1).complains(&["merged holds results of study", "another --output"]);
+    let same = ["cluster", "slurm", "-o", "merged", "study.toml", "--shards", "2", "--board", "host"];
+    lab(home, &same).ends_with(0).says(&["6 cells measured on the board host"]);
     lab(home, &["cluster", "parallel", "-o", "merged", "study.toml", "--shards", "3", "--board", "host"])
         .ends_with(1)
         .complains(&["merged.shards has shards of another plan"]);
