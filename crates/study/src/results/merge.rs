@@ -2,7 +2,7 @@
 
 use crate::results::left_out::LeftOut;
 use crate::results::resumed::LATER_REVISIONS;
-use crate::results::store::{FILE, Store, repeated};
+use crate::results::store::{Store, repeated};
 use crate::specification::shares::{FACT, Share};
 use pocketstone_board::{SAME_MACHINE, another_kind};
 use pocketstone_core::{Error, Result};
@@ -37,11 +37,6 @@ impl Part {
     /// # Errors
     /// `ErrorKind::User` if there are none, or they are no shard's.
     pub fn open(folder: &Path) -> Result<Self> {
-        let journal = folder.join(format!("{FILE}-journal"));
-        if journal.exists() {
-            return Err(Error::user(format!("a run that wrote to {} was killed meanwhile", folder.display()))
-                .hint(format!("go on with it: pocketstone run --resume {}", folder.display())));
-        }
         let store = Store::open(folder, false)?;
         let share = store.share()?.ok_or_else(|| {
             Error::user(format!("{} is no shard of a run", folder.display()))

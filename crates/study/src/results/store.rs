@@ -4,6 +4,7 @@ mod busy;
 pub mod dump;
 mod file_cost;
 mod functions;
+mod hot;
 mod lock;
 mod logs;
 mod origin;
@@ -168,8 +169,9 @@ impl Store {
         let lock = write.then(|| RunLock::take(folder)).transpose()?;
         let flags = if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
         let db = Self::connect(&path, flags)?;
-        if write {
-            db.busy_timeout(busy::PATIENCE).user(|| format!("cannot open {}", path.display()))?;
+        match write {
+            true => db.busy_timeout(busy::PATIENCE).user(|| format!("cannot open {}", path.display()))?,
+            false => hot::undo(&db, folder)?,
         }
         let names = schema::bring_up_to_date(&db, &path, write)?;
         Self::over(db, folder, names, lock)
