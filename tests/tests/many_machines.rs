@@ -7,7 +7,9 @@ use pocketstone_tests::results::{change, finished, value};
 use pocketstone_tests::suites::{command, tell};
 use pocketstone_tests::{context, project, qemu};
 use rustix::process::Signal;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -164,6 +166,23 @@ fn what_is_not_one_run_is_refused_with_what_to_do() {
     assert!(!home.join("merged").exists());
     merge(home, &["1", "2", "3"]).ends_with(0).says(&["6 cells measured on the board host"]);
     merge(home, &["1", "2", "3"]).ends_with(1).complains(&["merged", "already exists"]);
+}
+
+/// A name that SQLite takes for a URI, and one that is no text.
+#[test]
+fn folders_of_results_may_have_any_name() {
+    let home = home();
+    let home = home.path();
+    let names = [OsStr::new("file:1?mode=memory"), OsStr::from_bytes(b"2-\xff")];
+    for (name, shard) in names.iter().zip(["1/2", "2/2"]) {
+        let words = ["run", "study.toml", "--board", "host", "--shard", shard, "--output"];
+        run(pocketstone(home, &words).arg(name)).ends_with(0);
+        assert!(home.join(name).join("results.sqlite").exists());
+        run(pocketstone(home, &["run", "--resume"]).arg(name)).ends_with(0);
+    }
+    let merge = pocketstone(home, &["merge", "-o", "file:merged?"]).args(names).output().expect("it runs");
+    assert!(merge.status.success(), "{merge:?}");
+    assert_eq!(value::<i64>(&home.join("file:merged?"), "SELECT count(*) FROM cell"), 6);
 }
 
 #[test]

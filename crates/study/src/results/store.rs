@@ -179,7 +179,9 @@ impl Store {
 
     fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
         let failed = || format!("cannot open {}", path.display());
-        let db = Connection::open_with_flags(path, flags).user(failed)?;
+        // A path that begins with `file:` would be a URI.
+        let absolute = std::path::absolute(path).user(failed)?;
+        let db = Connection::open_with_flags(absolute, flags).user(failed)?;
         db.busy_timeout(std::time::Duration::from_secs(10)).user(failed)?;
         db.execute_batch("PRAGMA foreign_keys = ON;").user(failed)?;
         Ok(db)
