@@ -332,8 +332,8 @@ fn go_on(results: &Path) -> String {
     }
 }
 
-/// Refuses to add to a copy of a shard's results: its script, which may still run on another machine, puts another one in
-/// its place.
+/// Refuses to add to a copy of a shard's results: its script, which may still run on another machine, puts another one
+/// in its place.
 ///
 /// # Errors
 /// `ErrorKind::User` with what goes on with that shard.

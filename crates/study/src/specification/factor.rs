@@ -212,8 +212,8 @@ pub fn of_workload(factor: &AnyFactor, workload: &str) -> Option<AnyFactor> {
 
 const WORKLOAD_ANY: AnyFactor = WORKLOAD.any();
 
-/// A factor's value at a point. A quiet one that is at its default is not in the point; `None` where the point's workload
-/// has no such factor.
+/// A factor's value at a point. A quiet one that is at its default is not in the point; `None` where the point's
+/// workload has no such factor.
 pub(crate) fn value_of(point: &Point, factor: &AnyFactor) -> Option<Value> {
     point.get(factor.name).cloned().or_else(|| {
         let workload = point.get(WORKLOAD.name()).and_then(Value::as_str).or(WORKLOAD_ANY.default)?;
