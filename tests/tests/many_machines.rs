@@ -7,7 +7,9 @@ use pocketstone_tests::results::{change, finished, value};
 use pocketstone_tests::suites::{command, tell};
 use pocketstone_tests::{context, project, qemu};
 use rustix::process::Signal;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -166,6 +168,23 @@ fn what_is_not_one_run_is_refused_with_what_to_do() {
     merge(home, &["1", "2", "3"]).ends_with(1).complains(&["merged", "already exists"]);
 }
 
+/// A name that SQLite takes for a URI, and one that is no text.
+#[test]
+fn folders_of_results_may_have_any_name() {
+    let home = home();
+    let home = home.path();
+    let names = [OsStr::new("file:1?mode=memory"), OsStr::from_bytes(b"2-\xff")];
+    for (name, shard) in names.iter().zip(["1/2", "2/2"]) {
+        let words = ["run", "study.toml", "--board", "host", "--shard", shard, "--output"];
+        run(pocketstone(home, &words).arg(name)).ends_with(0);
+        assert!(home.join(name).join("results.sqlite").exists());
+        run(pocketstone(home, &["run", "--resume"]).arg(name)).ends_with(0);
+    }
+    let merge = pocketstone(home, &["merge", "-o", "file:merged?"]).args(names).output().expect("it runs");
+    assert!(merge.status.success(), "{merge:?}");
+    assert_eq!(value::<i64>(&home.join("file:merged?"), "SELECT count(*) FROM cell"), 6);
+}
+
 #[test]
 fn results_are_merged_whole_or_not_at_all_whenever_it_is_killed() {
     let home = home();
@@ -294,7 +313,19 @@ fn scripts_for_other_engines_run_the_same_shards() {
     for index in [1, 2, 1] {
         shell(&format!("{script} {index}")).ends_with(0);
     }
+    // What the script replaces is not gone on with beside it, and what a writer has left there is not mixed.
+    let copy = "merged.shards/1";
+    lab(home, &["run", "--resume", copy]).ends_with(1).complains(&[copy, "is a copy", "merged.shards/shard.sh 1"]);
+    write(home, "merged.shards/1/results.sqlite-journal", "another writer's");
+    shell(&format!("TMPDIR=. {script} 1")).ends_with(1).complains(&["cannot copy the results to"]);
+    fs::remove_file(home.join("merged.shards/1/results.sqlite-journal")).expect("a file");
     shell(lines.lines().last().expect("the merge")).ends_with(0).says(&["6 cells measured on the board host"]);
+    // The place of results is that of one study.
+    write(home, "other.toml", &STUDY.replace("requests = 8", "requests = 16"));
+    let other = ["cluster", "slurm", "-o", "merged", "other.toml", "--shards", "2", "--board", "host"];
+    lab(home, &other).ends_with(1).complains(&["merged holds results of study", "another --output"]);
+    let same = ["cluster", "slurm", "-o", "merged", "study.toml", "--shards", "2", "--board", "host"];
+    lab(home, &same).ends_with(0).says(&["6 cells measured on the board host"]);
     lab(home, &["cluster", "parallel", "-o", "merged", "study.toml", "--shards", "3", "--board", "host"])
         .ends_with(1)
         .complains(&["merged.shards has shards of another plan"]);

@@ -134,7 +134,14 @@ impl Options {
 
 /// This command as it was called, for hints that name another command of it.
 pub fn this_command() -> String {
-    quote(&std::env::args().next().unwrap_or_else(|| "pocketstone".into()))
+    let name = std::env::args_os().next();
+    quote(&name.map_or("pocketstone".into(), |name| name.to_string_lossy().into_owned()))
+}
+
+/// The command that goes on with a run; `only` is the condition on its cells.
+pub fn resume(folder: &Path, only: Option<&str>) -> String {
+    let only = only.map_or_else(String::new, |only| format!(" --only {}", quote(only)));
+    format!("{} run --resume {}{only}", this_command(), quote(&folder.to_string_lossy()))
 }
 
 /// A word as a shell needs it.
@@ -168,6 +175,16 @@ pub fn link_latest(folder: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    #[test]
+    fn a_run_of_some_cells_goes_on_with_those() {
+        let command = super::resume(Path::new("results/it's"), Some("engine = 'lmdb' AND seed"));
+        let rest = command.split_once(" run ").expect("the command").1;
+        assert_eq!(rest, r"--resume 'results/it'\''s' --only 'engine = '\''lmdb'\'' AND seed'");
+        assert!(super::resume(Path::new("r"), None).ends_with(" run --resume r"));
+    }
+
     #[test]
     fn quoted_words_mean_themselves() {
         for word in ["plain", "two words", "it's", "", "a'b'c", "$HOME"] {

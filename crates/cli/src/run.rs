@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 /// `ErrorKind::User` for an invalid study, board or folder; `ErrorKind::Board` if the board cannot run it;
 /// `ErrorKind::Interrupted` if the user interrupts. Failed cells are in the summary and make the status 4.
 pub fn run(arguments: &RunArguments) -> Result<u8> {
+    arguments.resume.as_deref().map_or(Ok(()), shards::refuse_copy)?;
     let mut store = arguments.resume.as_deref().map(|folder| Store::open(folder, true)).transpose()?;
     let study = study(arguments, store.as_ref())?;
     pocketstone_study::views::check::check_queries(&study)?;
@@ -150,15 +151,16 @@ pub fn run(arguments: &RunArguments) -> Result<u8> {
     if let Some(file) = costs_file {
         costs.save(&file);
     }
-    let result = match share {
+    let result = match &share {
         // Models are of the whole.
         Some(_) => result,
         None => result.and_then(|()| boards::replay(&study, store, &context, &mut progress)),
     };
     progress::clear();
     if let Err(error) = result {
-        let (command, folder) = (again::this_command(), again::quote(&store.folder().to_string_lossy()));
-        let resume = format!("finished cells are kept; resume with: {command} run --resume {folder}");
+        // The cells of a shard are what they are.
+        let only = options.only.as_deref().filter(|_| share.is_none());
+        let resume = format!("finished cells are kept; resume with: {}", again::resume(store.folder(), only));
         return Err(match error.kind() {
             _ if context.check().is_err() => Error::new(ErrorKind::Interrupted, "interrupted").hint(resume),
             ErrorKind::Board => Error::board("the run has ended early").because(error).hint(resume),

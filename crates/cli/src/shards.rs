@@ -15,10 +15,10 @@ use pocketstone_study::run::costs::Costs;
 use pocketstone_study::run::{Request, select_cells};
 use pocketstone_study::specification::cell::Cell;
 use pocketstone_study::specification::shares::{Asked, FACT, Share, Shares};
-use pocketstone_study::specification::traces::Traces;
+use pocketstone_study::specification::traces::{self, Traces};
 use pocketstone_study::views::model::Model;
 use rustix::fs::FlockOperation;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -274,9 +274,8 @@ fn build(parts: &Parts, folder: &Path, context: &BoardContext) -> Result<usize> 
         Options { asked: None, ..options }.keep(&store)?;
     }
     fs::write(folder.join("study.toml"), &study.text).user(|| format!("cannot write to {}", folder.display()))?;
-    for part in parts.all() {
-        copy_workloads(part.store.folder(), folder)?;
-    }
+    let folders: Vec<&Path> = parts.all().iter().map(|part| part.store.folder()).collect();
+    copy_workloads(&folders, folder)?;
     store.keep_statements()?;
     store.summarize(&study)?;
     let mut progress = progress::RunProgress::default();
@@ -285,22 +284,65 @@ fn build(parts: &Parts, folder: &Path, context: &BoardContext) -> Result<usize> 
     Ok(merged.verified)
 }
 
-/// Copies prepared workloads, whose names are their digests.
-fn copy_workloads(from: &Path, to: &Path) -> Result<()> {
-    let (from, to) = (from.join("workloads"), to.join("workloads"));
-    if !from.is_dir() {
-        return Ok(());
-    }
-    let failed = || format!("cannot copy {} to {}", from.display(), to.display());
-    fs::create_dir_all(&to).user(failed)?;
-    for entry in fs::read_dir(&from).user(failed)? {
-        let entry = entry.user(failed)?;
-        let target = to.join(entry.file_name());
-        if !target.exists() {
+/// Copies prepared workloads, whose names are their digests, from the first folder that has each as it was made.
+fn copy_workloads(folders: &[&Path], to: &Path) -> Result<()> {
+    let to = to.join("workloads");
+    let mut damaged = BTreeMap::new();
+    for folder in folders {
+        let from = folder.join("workloads");
+        if !from.is_dir() {
+            continue;
+        }
+        let failed = || format!("cannot copy {} to {}", from.display(), to.display());
+        fs::create_dir_all(&to).user(failed)?;
+        for entry in fs::read_dir(&from).user(failed)? {
+            let entry = entry.user(failed)?;
+            let target = to.join(entry.file_name());
+            // What a killed run was just writing has another name.
+            if target.exists() || !traces::is_kept(&entry.path()) {
+                continue;
+            }
+            if !traces::intact(&entry.path()) {
+                damaged.entry(target).or_insert((*folder, entry.path()));
+                continue;
+            }
             fs::copy(entry.path(), target).user(failed)?;
         }
     }
-    Ok(())
+    match damaged.into_iter().find(|(target, _)| !target.exists()) {
+        None => Ok(()),
+        Some((_, (folder, file))) => Err(Error::user(format!("{} is damaged", file.display()))
+            .hint(format!("this writes it again: {}", go_on(folder)))),
+    }
+}
+
+/// The folder of shards and a shard's name there, where results are a copy that the shard's script replaces.
+fn copied(results: &Path) -> Option<(PathBuf, String)> {
+    let results = fs::canonicalize(results).ok()?;
+    let (shards, name) = (results.parent()?, results.file_name()?.to_str()?);
+    shards.join(format!(".owner-{name}")).exists().then(|| (shards.to_owned(), name.to_owned()))
+}
+
+/// What goes on with a shard.
+fn go_on(results: &Path) -> String {
+    let Some((shards, name)) = copied(results) else { return again::resume(results, None) };
+    match shards.join("shard.sh") {
+        script if script.is_file() => format!("{} {name}", quote(&script.to_string_lossy())),
+        _ => format!("start the job of shard {name} again"),
+    }
+}
+
+/// Refuses to add to a copy of a shard's results: its script, which may still run on another machine, puts another one
+/// in its place.
+///
+/// # Errors
+/// `ErrorKind::User` with what goes on with that shard.
+pub fn refuse_copy(results: &Path) -> Result<()> {
+    if copied(results).is_none() {
+        return Ok(());
+    }
+    let what = "is a copy that the shard's script replaces while it runs";
+    Err(Error::user(format!("{} {what}", results.display())).hint(format!("go on with the shard: {}", go_on(results))))
 }
 
 /// Refuses to merge before all shards are there with all their cells.
@@ -312,7 +354,7 @@ fn refuse_missing(parts: &Parts) -> Result<()> {
         if ended < *cells {
             let folder = part.store.folder();
             wanting.push(format!("{} ({}) has {ended} of {cells} cells", asked.shard, folder.display()));
-            commands.push(format!("{} run --resume {}", again::this_command(), quote(&folder.to_string_lossy())));
+            commands.push(go_on(folder));
         }
     }
     let missing = parts.missing();
@@ -338,4 +380,47 @@ fn command_of(part: &Part, index: u32) -> Result<String> {
         asked.shard.index = index;
     }
     options.command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The name of a file that holds `abc`.
+    const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad.tar";
+
+    #[test]
+    fn a_damaged_workload_is_taken_from_another_shard_or_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = |name: &str, text: &str| {
+            let folder = home.path().join(name);
+            fs::create_dir_all(folder.join("workloads")).unwrap();
+            fs::write(folder.join("workloads").join(ABC), text).unwrap();
+            fs::write(folder.join("workloads/x.new"), "half").unwrap();
+            folder
+        };
+        let (damaged, whole) = (folder("1", "ab"), folder("2", "abc"));
+        let to = home.path().join("merged");
+        let error = copy_workloads(&[&damaged], &to).unwrap_err();
+        assert!(error.message().ends_with(&format!("1/workloads/{ABC} is damaged")), "{error}");
+        assert!(error.cure().unwrap().contains("run --resume"));
+        copy_workloads(&[&damaged, &whole], &to).unwrap();
+        assert_eq!(fs::read_to_string(to.join("workloads").join(ABC)).unwrap(), "abc");
+        assert_eq!(fs::read_dir(to.join("workloads")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_copy_that_a_script_replaces_is_gone_on_with_by_the_script() {
+        let home = tempfile::tempdir().unwrap();
+        let shard = home.path().join("1");
+        fs::create_dir(&shard).unwrap();
+        refuse_copy(&shard).unwrap();
+        fs::write(home.path().join(".owner-1"), "somewhere-7-1").unwrap();
+        assert_eq!(
+            refuse_copy(&shard).unwrap_err().cure(),
+            Some("go on with the shard: start the job of shard 1 again")
+        );
+        fs::write(home.path().join("shard.sh"), "").unwrap();
+        assert!(refuse_copy(&shard).unwrap_err().cure().unwrap().ends_with("/shard.sh 1"));
+    }
 }

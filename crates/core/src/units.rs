@@ -28,11 +28,15 @@ fn parse(text: &str, units: &[(&str, u64)], what: &str) -> Result<u64> {
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(factor).ok_or_else(bad);
     }
-    let value = number.parse::<f64>().map_err(|_| bad())? * factor as f64;
-    if value.fract() != 0.0 || value >= u64::MAX as f64 {
-        return Err(bad());
+    // Exactly: no binary fraction is 1.005.
+    let (whole, part) = number.split_once('.').filter(|_| number.len() > 1).ok_or_else(bad)?;
+    let part = part.trim_end_matches('0');
+    let digits = format!("0{whole}{part}").parse::<u128>().ok().and_then(|digits| digits.checked_mul(factor.into()));
+    let scale = u32::try_from(part.len()).ok().and_then(|places| 10u128.checked_pow(places));
+    match (digits, scale) {
+        (Some(digits), Some(scale)) if digits % scale == 0 => u64::try_from(digits / scale).map_err(|_| bad()),
+        _ => Err(bad()),
     }
-    Ok(value as u64)
 }
 
 /// Reads a size in bytes: `4096`, `4KiB`, `1.5MiB`.
@@ -82,6 +86,11 @@ mod tests {
         assert_eq!(parse_bytes("1.5 MiB").unwrap(), 1_572_864);
         assert_eq!(parse_bytes("0").unwrap(), 0);
         assert_eq!(parse_ns("10ms").unwrap(), 10_000_000);
+        assert_eq!(parse_ns("1.005us").unwrap(), 1005);
+        assert_eq!(parse_ns(".50us").unwrap(), 500);
+        for wrong in [".", "1.2.3s", "0.5ns", "1.0000000000000001s", "18446744073709551615.5us"] {
+            assert!(parse_ns(wrong).is_err(), "{wrong}");
+        }
         assert_eq!(format_bytes(5 << 20), "5 MiB");
         assert_eq!(format_bytes(0), "0 B");
         assert_eq!(format_ns(1_534_000.0), "1.53 ms");

@@ -3,6 +3,7 @@
 use crate::names;
 use clap::{Args, Subcommand};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter};
+use pocketstone_study::specification::shares::MOST_SHARDS;
 use std::path::PathBuf;
 
 /// Arguments of `merge`.
@@ -31,7 +32,7 @@ pub struct SharesArguments {
     #[arg(value_name = "STUDY", add = ArgValueCompleter::new(names::studies))]
     pub study: PathBuf,
     /// Number of shards
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SHARDS)))]
     pub shards: u32,
     /// Board to run on, instead of the study's: a name in devices/ or a profile file
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(names::boards))]

@@ -67,10 +67,15 @@ snapshot() {{
     done
     return 1
 }}
-# Copies a file under another name first: what is there is whole, or as it was.
+# Whether this still has the shard.
+owns() {{
+    [ "$(cat "$shards/.owner-$index")" = "$owner" ]
+}}
+# Copies a file under another name first: what is there is whole, or as it was. A database is not put beside another
+# one's journal, which would be played into it.
 place() {{
     new=$shards/$index/.new-$owner
-    mkdir -p "$(dirname "$2")" && cp "$1" "$new" && mv "$new" "$2" && return 0
+    mkdir -p "$(dirname "$2")" && cp "$1" "$new" && owns && [ ! -e "$2-journal" ] && mv "$new" "$2" && return 0
     rm -f "$new"
     return 1
 }}
@@ -78,7 +83,7 @@ place() {{
 # `all` also those that are there and differ, which they do at the end alone.
 keep() {{
     [ -e "$results/results.sqlite" ] || return 0
-    [ "$(cat "$shards/.owner-$index")" = "$owner" ] || return 1
+    owns || return 1
     snapshot || return 1
     find "$results" -type f ! -name 'results.sqlite*' ! -name in-use ! -name '*.new' ! -name '.*' \
         >"$scratch/files" || return 1

@@ -10,8 +10,10 @@ use pocketstone_board::BoardContext;
 use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
+use pocketstone_study::Study;
 use pocketstone_study::results::store::{FILE, Store};
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -41,6 +43,7 @@ pub fn slurm(arguments: &SlurmArguments) -> Result<u8> {
         return Ok(0);
     }
     if shards.output.join(FILE).exists() {
+        refuse_another(&shards.output, &plan.study)?;
         return tell(&arguments.cluster.output, false);
     }
     Store::refuse_taken(&shards.output)?;
@@ -79,6 +82,19 @@ pub fn slurm(arguments: &SlurmArguments) -> Result<u8> {
         return Err(Error::board(format!("{what}; {} ends:\n{last}", log.display())).hint(cure));
     }
     tell(&arguments.cluster.output, false)
+}
+
+/// Refuses results of another study in the place of those that were asked for.
+fn refuse_another(output: &Path, study: &Study) -> Result<()> {
+    let store = Store::open(output, false)?;
+    if store.fact("study")?.as_deref() == Some(&study.text) {
+        return Ok(());
+    }
+    let name = match store.fact("study.name")? {
+        Some(name) if name != study.name => name,
+        _ => format!("another version of {}", study.name),
+    };
+    Err(Error::user(format!("{} holds results of {name}", output.display())).hint("choose another --output"))
 }
 
 fn words(command: &Command) -> String {

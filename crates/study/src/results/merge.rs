@@ -1,7 +1,8 @@
 //! The results of a study's shards, which become those of one run.
 
 use crate::results::left_out::LeftOut;
-use crate::results::store::{FILE, Store, repeated};
+use crate::results::resumed::LATER_REVISIONS;
+use crate::results::store::{Store, repeated};
 use crate::specification::shares::{FACT, Share};
 use pocketstone_board::{SAME_MACHINE, another_kind};
 use pocketstone_core::{Error, Result};
@@ -36,11 +37,6 @@ impl Part {
     /// # Errors
     /// `ErrorKind::User` if there are none, or they are no shard's.
     pub fn open(folder: &Path) -> Result<Self> {
-        let journal = folder.join(format!("{FILE}-journal"));
-        if journal.exists() {
-            return Err(Error::user(format!("a run that wrote to {} was killed meanwhile", folder.display()))
-                .hint(format!("go on with it: pocketstone run --resume {}", folder.display())));
-        }
         let store = Store::open(folder, false)?;
         let share = store.share()?.ok_or_else(|| {
             Error::user(format!("{} is no shard of a run", folder.display()))
@@ -152,13 +148,28 @@ impl Parts {
                 "study.folder" => values.first().map(|(_, value)| value),
                 _ => values.first().map(|(_, value)| value).filter(|_| same),
             };
-            facts.extend(whole.map(|value| (name.clone(), value.clone())));
+            let whole = match name.as_str() {
+                LATER_REVISIONS => Some(union(values.iter().map(|(_, value)| value.as_str()))),
+                _ => whole.cloned(),
+            };
+            facts.extend(whole.map(|value| (name.clone(), value)));
             if !same {
                 facts.extend(values.into_iter().map(|(index, value)| (format!("shard.{index}.{name}"), value)));
             }
         }
         Ok(facts)
     }
+}
+
+/// Lists with commas as one, each word once.
+fn union<'a>(lists: impl Iterator<Item = &'a str>) -> String {
+    let mut words: Vec<&str> = Vec::new();
+    for word in lists.flat_map(|list| list.split(", ")) {
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    words.join(", ")
 }
 
 /// What was put together.
@@ -194,5 +205,30 @@ pub fn merge(parts: &Parts, into: &mut Store) -> Result<Merged> {
             different.len() + merged.verified
         ))
         .hint("the machines do not give the same results: run a shard again on each, and compare them")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_knows_all_revisions_that_went_on_with_a_shard() {
+        let folder = tempfile::tempdir().unwrap();
+        let later = [None, Some("two"), Some("three, two")];
+        let folders: Vec<PathBuf> = (1..)
+            .zip(later)
+            .map(|(index, later)| {
+                let path = folder.path().join(index.to_string());
+                let share =
+                    format!(r#"{{"shard":{{"index":{index},"of":3}},"verify_fraction":0.0,"plan":"p","cells":1}}"#);
+                let facts = [(FACT, share.as_str()), ("git.revision", "one")];
+                Store::create(&path, facts.into_iter().chain(later.map(|later| (LATER_REVISIONS, later)))).unwrap();
+                path
+            })
+            .collect();
+        let facts: BTreeMap<String, String> = Parts::open(&folders).unwrap().facts().unwrap().into_iter().collect();
+        assert_eq!(facts[LATER_REVISIONS], "two, three");
+        assert_eq!(facts["git.revision"], "one");
     }
 }

@@ -97,11 +97,13 @@ pub(crate) fn caveat(store: &Store) -> Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::left_out::LeftOut;
     use crate::specification::cell::cells;
     use crate::specification::study::Study;
     use crate::specification::traces::Traces;
     use crate::testing::nothing;
     use pocketstone_board::Measured;
+    use pocketstone_core::outcome::{Quantity, Unavailable};
     use std::path::Path;
 
     fn facts(pairs: &[(&str, &str)]) -> Facts {
@@ -158,6 +160,26 @@ mod tests {
         // Nothing is added to the first point.
         let whole = |cell: &mut Cell| cell.plan.counters = cell.point["requests"].as_u64() == Some(8);
         with(whole).unwrap();
+    }
+
+    #[test]
+    fn what_earlier_commands_left_out_stays_where_a_later_one_cannot_find_it_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut store, made) = begun(folder.path(), 1);
+        let lack = |what, cure: &str| Unavailable { what, why: "w".into(), cure: cure.into() };
+        let mut outcome = nothing(0, 1);
+        outcome.unavailable = vec![lack(Quantity::Energy, "buy a meter"), lack(Quantity::SystemCalls, "")];
+        let measured = Measured { outcome, calls: Vec::new(), flash: None, block: None, events: None, tlb: None };
+        store.put(&made[1], &Ok(measured), 1.0).unwrap();
+        let left = |what: &str, cure: &str| LeftOut { what: what.into(), why: "w".into(), cure: cure.into() };
+        for known in [left("the board virt-nand", "c"), left("cells on f2fs", "c")] {
+            store.leave_out(&known).unwrap();
+        }
+        store.clear_left_out().unwrap();
+        let mut found = store.left_out().unwrap();
+        found.sort();
+        let expected = [left("energy", "buy a meter"), left("system calls", ""), left("the board virt-nand", "c")];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Statistics over seeds, and comparisons.
 
 use crate::results::stats::{Statistic, statistic};
-use crate::specification::factor::{Point, Value};
+use crate::specification::factor::{self, Point, Value};
 use crate::specification::metric;
 use crate::specification::study::Study;
 use rusqlite::{Connection, params};
@@ -124,12 +124,51 @@ fn put(
 /// For a candidate's point: the baseline's point, and the point without the factor compared.
 fn baseline(study: &Study, experiment: &str, point: &str) -> Option<(String, String)> {
     let compare = study.experiments.iter().find(|e| e.name == experiment)?.compare.as_ref()?;
+    let factor = factor::named(compare.factor).ok()?;
     let mut point: Point = serde_json::from_str(point).ok()?;
-    if point.get(compare.factor) != Some(&compare.candidate) {
+    if factor::value_of(&point, factor).as_ref() != Some(&compare.candidate) {
         return None;
     }
-    point.insert(compare.factor.to_owned(), compare.baseline.clone());
-    let other = serde_json::to_string(&point).ok()?;
     point.remove(compare.factor);
-    Some((other, serde_json::to_string(&point).ok()?))
+    let rest = serde_json::to_string(&point).ok()?;
+    // The baseline may be what the factor is where a point says nothing of it.
+    if factor::value_of(&point, factor).as_ref() == Some(&compare.baseline) {
+        return Some((rest.clone(), rest));
+    }
+    point.insert(compare.factor.to_owned(), compare.baseline.clone());
+    Some((serde_json::to_string(&point).ok()?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::results::store::Store;
+    use crate::specification::study::Study;
+
+    /// The improvement that results have whose points are without the factor compared where it is at its default.
+    fn improvement(baseline: bool, candidate: bool) -> Vec<(String, f64)> {
+        let text = format!(
+            "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nfile_system='scmfs'\n\
+             file_bytes='1MiB'\nrequests=8\ncollector=[false, true]\n[experiment.compare]\nfactor='collector'\n\
+             baseline={baseline}\ncandidate={candidate}\n"
+        );
+        let study = Study::parse("s.toml", &text).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::create(folder.path(), []).unwrap();
+        let points = [("", 10.0), (r#""collector":true,"#, 4.0)];
+        for (id, (collector, value)) in (1..).zip(points) {
+            let point = format!(r#"{{{collector}"file_system":"scmfs","workload":"read"}}"#);
+            let sql = "INSERT INTO cell VALUES (?1, 'e', ?2, 0, 7, 0, 'done', '{}', NULL, NULL, 1, NULL, NULL, NULL)";
+            store.db.execute(sql, (id, point)).unwrap();
+            store.db.execute("INSERT INTO main.metric VALUES (?1, 'total_ns', ?2)", (id, value)).unwrap();
+        }
+        store.summarize(&study).unwrap();
+        store.rows("SELECT point, median FROM comparison", [], |r| Ok((r.get(0)?, r.get(1)?))).unwrap()
+    }
+
+    #[test]
+    fn a_factor_that_points_omit_at_its_default_is_compared() {
+        let rest = r#"{"file_system":"scmfs","workload":"read"}"#.to_owned();
+        assert_eq!(improvement(false, true), [(rest.clone(), 0.6)]);
+        assert_eq!(improvement(true, false), [(rest, -1.5)]);
+    }
 }

@@ -4,6 +4,7 @@ mod busy;
 pub mod dump;
 mod file_cost;
 mod functions;
+mod hot;
 mod lock;
 mod logs;
 mod origin;
@@ -168,8 +169,9 @@ impl Store {
         let lock = write.then(|| RunLock::take(folder)).transpose()?;
         let flags = if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
         let db = Self::connect(&path, flags)?;
-        if write {
-            db.busy_timeout(busy::PATIENCE).user(|| format!("cannot open {}", path.display()))?;
+        match write {
+            true => db.busy_timeout(busy::PATIENCE).user(|| format!("cannot open {}", path.display()))?,
+            false => hot::undo(&db, folder)?,
         }
         let names = schema::bring_up_to_date(&db, &path, write)?;
         Self::over(db, folder, names, lock)
@@ -177,7 +179,9 @@ impl Store {
 
     fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
         let failed = || format!("cannot open {}", path.display());
-        let db = Connection::open_with_flags(path, flags).user(failed)?;
+        // A path that begins with `file:` would be a URI.
+        let absolute = std::path::absolute(path).user(failed)?;
+        let db = Connection::open_with_flags(absolute, flags).user(failed)?;
         db.busy_timeout(std::time::Duration::from_secs(10)).user(failed)?;
         db.execute_batch("PRAGMA foreign_keys = ON;").user(failed)?;
         Ok(db)
@@ -545,12 +549,19 @@ impl Store {
         self.db.execute(sql, [&left_out.what, &left_out.why, &left_out.cure]).map_err(self.failed()).map(|_| ())
     }
 
-    /// Clears the list of skipped items.
+    /// Clears the list of skipped items, but for what no later command finds again: the board that another one took the
+    /// place of, and what the cells that are done could not have.
     ///
     /// # Errors
     /// `ErrorKind::User` if it cannot be written.
     pub fn clear_left_out(&self) -> Result<()> {
-        self.db.execute("DELETE FROM left_out", []).map_err(self.failed()).map(|_| ())
+        let sql = "DELETE FROM left_out WHERE what NOT LIKE 'the board %';
+            INSERT OR REPLACE INTO left_out
+                SELECT u.value ->> '$.what', u.value ->> '$.why', coalesce(u.value ->> '$.cure', '')
+                FROM cell c, json_each(c.outcome, '$.unavailable') u WHERE c.status = 'done';";
+        let transaction = self.db.unchecked_transaction().map_err(self.failed())?;
+        transaction.execute_batch(sql).map_err(self.failed())?;
+        transaction.commit().map_err(self.failed())
     }
 }
 

@@ -57,12 +57,20 @@ impl Costs {
 
     /// Learns what a cell cost.
     pub fn learn(&mut self, board: &str, cell: &Cell, ms: f64) {
-        likes(board, cell).into_iter().for_each(|like| self.means.entry(like).or_default().add(ms));
+        self.learn_like(likes(board, cell), ms);
+    }
+
+    fn learn_like(&mut self, likes: [String; 3], ms: f64) {
+        likes.into_iter().for_each(|like| self.means.entry(like).or_default().add(ms));
     }
 
     /// What a cell will cost in milliseconds, where anything like it was measured.
     pub fn of(&self, board: &str, cell: &Cell) -> Option<f64> {
-        likes(board, cell).iter().find_map(|like| self.means.get(like)).map(|mean| mean.ms)
+        self.of_like(&likes(board, cell))
+    }
+
+    fn of_like(&self, likes: &[String; 3]) -> Option<f64> {
+        likes.iter().find_map(|like| self.means.get(like)).map(|mean| mean.ms)
     }
 
     /// How long cells take on a board, `parallel` of them at once, and whether that is known from like cells. Else it
@@ -83,7 +91,8 @@ pub(crate) struct Left<'a> {
     /// Costs of this run's own cells: they are nearest.
     own: Costs,
     before: Costs,
-    todo: BTreeMap<usize, &'a Cell>,
+    /// Number of cells left, by what they are like: cells are many, and what they are like is little.
+    todo: BTreeMap<[String; 3], usize>,
     states: usize,
     state: Mean,
 }
@@ -93,14 +102,16 @@ impl<'a> Left<'a> {
         done: Vec<(&Cell, f64)>,
         board: &'a str,
         before: &Costs,
-        todo: &[&'a Cell],
+        todo: &[&Cell],
         states: usize,
         workers: usize,
     ) -> Self {
         let mut own = Costs::default();
         done.into_iter().for_each(|(cell, ms)| own.learn(board, cell, ms));
-        let todo = todo.iter().map(|cell| (std::ptr::from_ref(*cell) as usize, *cell)).collect();
-        Left { board, workers: workers as f64, own, before: before.clone(), todo, states, state: Mean::default() }
+        let mut left = BTreeMap::new();
+        todo.iter().for_each(|cell| *left.entry(likes(board, cell)).or_default() += 1);
+        let (workers, before) = (workers as f64, before.clone());
+        Left { board, workers, own, before, todo: left, states, state: Mean::default() }
     }
 
     /// A state is made.
@@ -111,19 +122,27 @@ impl<'a> Left<'a> {
 
     /// A cell is done, or has failed.
     pub fn cell(&mut self, cell: &Cell, ms: f64, measured: bool) {
-        self.todo.remove(&(std::ptr::from_ref(cell) as usize));
+        let likes = likes(self.board, cell);
+        if let Some(number) = self.todo.get_mut(&likes) {
+            *number -= 1;
+            if *number == 0 {
+                self.todo.remove(&likes);
+            }
+        }
         if measured {
-            self.own.learn(self.board, cell, ms);
+            self.own.learn_like(likes, ms);
         }
     }
 
     /// How long the rest takes; `None` as long as nothing like it was measured.
     pub fn time(&self) -> Option<Duration> {
-        let of = |cell: &Cell| self.own.of(self.board, cell).or_else(|| self.before.of(self.board, cell));
-        let cells: f64 = self.todo.values().map(|cell| of(cell)).sum::<Option<f64>>()?;
+        let of = |likes| self.own.of_like(likes).or_else(|| self.before.of_like(likes));
+        let kinds = self.todo.iter().map(|(likes, number)| Some((of(likes)?, *number)));
+        let costs = kinds.collect::<Option<Vec<(f64, usize)>>>()?;
+        let cells: f64 = costs.iter().map(|(ms, number)| ms * *number as f64).sum();
         let ms = cells + self.states as f64 * self.state.ms;
         // What is under way at the end keeps one worker busy, not all.
-        let longest = self.todo.values().filter_map(|cell| of(cell)).fold(0.0, f64::max);
+        let longest = costs.iter().map(|(ms, _)| *ms).fold(0.0, f64::max);
         Some(Duration::from_secs_f64((ms / self.workers).max(longest) / 1000.0))
     }
 
@@ -175,6 +194,16 @@ mod tests {
         assert!(all && time == Duration::from_secs(10), "{time:?}");
         let (time, all) = Costs::default().expect("b", &cells, 2);
         assert!(!all && time == Duration::from_secs(2), "{time:?}");
+    }
+
+    #[test]
+    fn what_is_left_of_many_cells_is_known_by_their_few_kinds() {
+        let cells = cells("[8, 1000]");
+        let todo: Vec<&Cell> = cells.iter().cycle().take(20_000).collect();
+        let mut left = Left::new(Vec::new(), "b", &Costs::default(), &todo, 0, 1);
+        assert_eq!(left.todo.len(), 2, "two numbers of requests");
+        todo.iter().take(10_000).for_each(|cell| left.cell(cell, 1000.0, true));
+        (0..1000).for_each(|_| assert_eq!(left.time(), Some(Duration::from_secs(10_000))));
     }
 
     #[test]

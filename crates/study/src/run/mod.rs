@@ -269,14 +269,16 @@ pub fn run(
         }
     }
     let mut states: Vec<Vec<Step>> = Vec::new();
+    let mut known = BTreeSet::new();
     for cell in &todo {
         let steps = cell.plan.steps();
-        if !states.contains(&steps) {
+        let text = serde_json::to_vec(&steps).map_err(|e| Error::bug("a plan is not valid JSON").because(e))?;
+        if known.insert(text) {
             states.push(steps);
         }
     }
     // Results say what was executed, whatever becomes of the cache.
-    todo.iter().try_for_each(|cell| traces.keep(&cell.plan.workload, store.folder()))?;
+    traces.keep(cells.iter().map(|cell| &cell.plan.workload), store.folder())?;
     observer.begin(todo.len(), states.len());
     let workers = board.capabilities().parallel.max(1);
     let mut left = Left::new(store.costs(cells)?, board.name(), costs, &todo, states.len(), workers);

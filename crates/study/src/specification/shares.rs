@@ -16,6 +16,9 @@ use std::str::FromStr;
 /// The fact of a shard's results that says which one it is.
 pub const FACT: &str = "shard";
 
+/// Most shards that a study has: more than any cluster runs, and few enough to list.
+pub const MOST_SHARDS: u32 = 100_000;
+
 /// What a state that cells start from costs beside them, in milliseconds: a guess, as that of a cell is.
 const STATE_MS: u64 = 3000;
 
@@ -40,6 +43,10 @@ impl FromStr for Shard {
     fn from_str(text: &str) -> Result<Self> {
         let parts = text.split_once('/').and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
         match parts {
+            Some((_, of)) if of > MOST_SHARDS => {
+                Err(Error::user(format!("{of} shards are too many"))
+                    .hint(format!("share out among at most {MOST_SHARDS}")))
+            }
             Some((index, of)) if (1..=of).contains(&index) => Ok(Shard { index, of }),
             _ => Err(Error::user(format!("`{text}` is no shard")).hint("write the first of three as 1/3")),
         }
@@ -240,6 +247,14 @@ mod tests {
                 owners[0]
             })
             .collect()
+    }
+
+    #[test]
+    fn shards_are_as_many_as_can_be_listed() {
+        assert_eq!("2/3".parse::<Shard>().unwrap(), Shard { index: 2, of: 3 });
+        for wrong in ["0/3", "4/3", "1", "1/4000000000"] {
+            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -8,8 +8,10 @@ use pocketstone_core::{Error, Result};
 use pocketstone_workload::Workload;
 use pocketstone_workload::calls::{self, KeptCalls, Selection};
 use pocketstone_workload::database::{Prepares, Trace, check, from_file, prepare};
-use std::collections::BTreeMap;
-use std::fs;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -89,32 +91,32 @@ impl Traces {
     fn put_file(&self, file: &[u8], digest: String) -> Result<String> {
         let folder = self.folder()?;
         let path = trace_file(folder, &digest);
-        if !path.exists() {
+        // One that a power cut has emptied, or a full disk cut short, has the same name.
+        if !fs::read(&path).is_ok_and(|there| there == file) {
             fs::create_dir_all(folder).board(|| format!("cannot create {}", folder.display()))?;
             let temporary = folder.join(format!("{digest}.{}", std::process::id()));
             fs::write(&temporary, file).board(|| format!("cannot write {}", temporary.display()))?;
-            fs::rename(&temporary, &path).board(|| format!("cannot store {}", path.display()))?;
+            put_in_place(&temporary, &path).board(|| format!("cannot store {}", path.display()))?;
         }
         Ok(digest)
     }
 
-    /// Copies what a workload was prepared as into a run's folder: `workloads/DIGEST.trace` or `workloads/DIGEST.tar`.
+    /// Copies what workloads were prepared as into a run's folder, each once: `workloads/DIGEST.trace` or
+    /// `workloads/DIGEST.tar`.
     ///
     /// # Errors
     /// `ErrorKind::User` if it cannot be written.
-    pub fn keep(&self, workload: &Workload, run: &Path) -> Result<()> {
-        let prepared = workload.trace().map(|trace| (trace, trace_file as fn(&Path, &str) -> PathBuf));
-        let files = || Some((workload.command()?.files.as_deref()?, archive_file as fn(&Path, &str) -> PathBuf));
-        let Some((digest, file)) = prepared.or_else(files) else { return Ok(()) };
-        let folder = run.join("workloads");
-        let path = file(&folder, digest);
-        if path.exists() {
-            return Ok(());
+    pub fn keep<'a>(&self, workloads: impl Iterator<Item = &'a Workload>, run: &Path) -> Result<()> {
+        let mut kept = BTreeSet::new();
+        for workload in workloads {
+            let prepared = workload.trace().map(|trace| (trace, trace_file as fn(&Path, &str) -> PathBuf));
+            let files = || Some((workload.command()?.files.as_deref()?, archive_file as fn(&Path, &str) -> PathBuf));
+            let Some((digest, file)) = prepared.or_else(files) else { continue };
+            if kept.insert(digest) {
+                keep_file(&file(self.folder()?, digest), &file(&run.join("workloads"), digest))?;
+            }
         }
-        fs::create_dir_all(&folder).user(|| format!("cannot create {}", folder.display()))?;
-        let temporary = path.with_extension("new");
-        let copied = fs::copy(file(self.folder()?, digest), &temporary).and_then(|_| fs::rename(&temporary, &path));
-        copied.user(|| format!("cannot copy a prepared workload to {}", path.display()))
+        Ok(())
     }
 
     /// Checks what an engine returned against what SQLite returns for the same workload in memory.
@@ -164,6 +166,59 @@ impl Traces {
             _ => prepare(recipe, seed),
         }
     }
+}
+
+/// Makes a whole file what a name stands for, once it would outlive a power cut.
+fn put_in_place(temporary: &Path, path: &Path) -> io::Result<()> {
+    File::open(temporary)?.sync_all()?;
+    fs::rename(temporary, path)
+}
+
+/// Copies a file, unless the copy is there.
+fn keep_file(from: &Path, to: &Path) -> Result<()> {
+    if same(from, to).unwrap_or(false) {
+        return Ok(());
+    }
+    let folder = to.parent().unwrap_or(to);
+    fs::create_dir_all(folder).user(|| format!("cannot create {}", folder.display()))?;
+    let temporary = to.with_extension("new");
+    let copied = fs::copy(from, &temporary).and_then(|_| put_in_place(&temporary, to));
+    copied.user(|| format!("cannot copy a prepared workload to {}", to.display()))
+}
+
+/// Whether two files hold the same. Archives may be larger than memory.
+fn same(a: &Path, b: &Path) -> io::Result<bool> {
+    let (a, b) = (File::open(a)?, File::open(b)?);
+    if a.metadata()?.len() != b.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut a, mut b) = (BufReader::new(a), BufReader::new(b));
+    loop {
+        let (of_a, of_b) = (a.fill_buf()?, b.fill_buf()?);
+        let length = of_a.len().min(of_b.len());
+        if of_a[..length] != of_b[..length] || length == 0 {
+            return Ok(length == 0);
+        }
+        a.consume(length);
+        b.consume(length);
+    }
+}
+
+/// Whether a file of a run's `workloads` is a kept workload by its name.
+pub fn is_kept(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "trace" || extension == "tar")
+}
+
+/// Whether a kept workload is what its name says: a prepared one ends in its digest, of all others it is the digest of
+/// all bytes.
+pub fn intact(path: &Path) -> bool {
+    let named = |digest: &str| path.file_stem().is_some_and(|stem| stem == digest);
+    let Ok(mut file) = File::open(path) else { return false };
+    let mut hash = Sha256::new();
+    let whole = io::copy(&mut file, &mut hash).is_ok()
+        && named(&hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    let prepared = |file: Vec<u8>| named(&Trace::digest(&file)) && Trace::decode(&file).is_ok();
+    whole || path.extension().is_some_and(|e| e == "trace") && fs::read(path).is_ok_and(prepared)
 }
 
 impl Prepares for Traces {
@@ -277,6 +332,35 @@ mod tests {
         // Threads have no digest, and who does nothing returns nothing.
         traces.check(&lmdb, measured(None)).unwrap();
         traces.check(&spec(&trace, DatabaseEngine::Null), measured(Some("0"))).unwrap();
+    }
+
+    #[test]
+    fn what_was_kept_and_is_damaged_is_written_again() {
+        let home = tempfile::tempdir().unwrap();
+        let (cache, run) = (home.path().join("cache"), home.path().join("run"));
+        let made = || Traces::new(&cache, Path::new(".")).digests(&recipe(DatabaseWorkload::YcsbA), 1).unwrap().0;
+        let digest = made();
+        let file = trace_file(&cache, &digest);
+        let whole = fs::read(&file).unwrap();
+        assert!(intact(&file));
+        let spec = spec(&digest, DatabaseEngine::Lmdb);
+        let workload = Workload::Database(Box::new(spec));
+        let keep = || Traces::new(&cache, Path::new(".")).keep([&workload, &workload].into_iter(), &run).unwrap();
+        keep();
+        let copy = trace_file(&run.join("workloads"), &digest);
+        // Cut short, emptied, and of the same length.
+        let mut other = whole.clone();
+        other[whole.len() / 2] ^= 1;
+        for damaged in [&whole[..20], &[], &other] {
+            for path in [&file, &copy] {
+                fs::write(path, damaged).unwrap();
+                assert!(!intact(path));
+            }
+            assert_eq!(made(), digest);
+            assert!(fs::read(&file).unwrap() == whole);
+            keep();
+            assert!(fs::read(&copy).unwrap() == whole);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Figures and tables of a study, from the results.
 
 use crate::results::store::Store;
-use crate::specification::factor::{self, AnyFactor, Kind, Point as Factors};
+use crate::specification::factor::{self, AnyFactor, Kind, Point as Factors, value_of};
 use crate::specification::metric::{self, Better, Metric, Unit};
 use crate::specification::points::shown;
 use crate::specification::study::{FigureSpec, Show, Study, TableSpec};
@@ -150,7 +150,7 @@ fn of_factor(
         )?);
     }
     // Words stand in the order in which the study has them.
-    let there = |name: &str| found.iter().flatten().any(|r| r.point.get(x_factor.name).is_some_and(|v| v == name));
+    let there = |name: &str| found.iter().flatten().any(|r| value_of(&r.point, x_factor).is_some_and(|v| v == name));
     let names: Vec<String> = match x_factor.kind {
         Kind::Word(_) | Kind::Text | Kind::Delay | Kind::Volume | Kind::TenthsOrNone => {
             words_of(study, experiment, x_factor.name).into_iter().filter(|name| there(name)).collect()
@@ -162,9 +162,9 @@ fn of_factor(
     type Name = (usize, Vec<(usize, String)>);
     let mut lines: BTreeMap<Name, Vec<Point>> = BTreeMap::new();
     for (number, row) in found.into_iter().enumerate().flat_map(|(n, rows)| rows.into_iter().map(move |r| (n, r))) {
-        let value = row.point.get(x_factor.name);
-        let named = value.and_then(|v| names.iter().position(|name| v == name)).map(|n| n as f64);
-        let Some(x) = named.or_else(|| value?.as_u64().map(|n| n as f64)) else { continue };
+        let Some(value) = value_of(&row.point, x_factor) else { continue };
+        let named = names.iter().position(|name| value == *name).map(|n| n as f64);
+        let Some(x) = named.or_else(|| value.as_u64().map(|n| n as f64)) else { continue };
         let place = |factor: &str, value: &str| {
             let words = if bars { words_of(study, experiment, factor) } else { Vec::new() };
             words.iter().position(|word| word == value).unwrap_or(0)
@@ -246,4 +246,27 @@ pub(crate) fn study_table(store: &Store, study: &Study, spec: &TableSpec) -> Res
         rows,
         origin,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_stands_at_the_default_of_a_factor_that_it_omits() {
+        let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nworkload='files'\n\
+                    file_system='tmpfs'\nfile_bytes='1MiB'\nrequests=8\nthreads=[1, 2, 4]\n[[figure]]\nname='f'\n\
+                    title='t'\ncaption='c'\nexperiment='e'\nmetric='total_ns'\nshow='value'\nx='threads'\n";
+        let study = Study::parse("s.toml", text).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::create(folder.path(), []).unwrap();
+        for (threads, median) in [("", 10.0), (r#","threads":2"#, 20.0), (r#","threads":4"#, 40.0)] {
+            let point = format!(r#"{{"workload":"files"{threads}}}"#);
+            let sql = "INSERT INTO main.statistic VALUES ('e', ?1, 'total_ns', 1, ?2, ?2, ?2, ?2, NULL)";
+            store.db.execute(sql, (point, median)).unwrap();
+        }
+        let figure = figure(&store, &study, &study.figures[0]).unwrap();
+        let points: Vec<(f64, f64)> = figure.series[0].points.iter().map(|p| (p.x, p.y)).collect();
+        assert_eq!(points, [(1.0, 10.0), (2.0, 20.0), (4.0, 40.0)]);
+    }
 }

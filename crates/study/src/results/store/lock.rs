@@ -40,7 +40,7 @@ impl RunLock {
             if !fs::metadata(&path).is_ok_and(same) {
                 continue;
             }
-            let words: Vec<String> = std::env::args().collect();
+            let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
             file.set_len(0).user(failed)?;
             writeln!(file, "process {}: {}", std::process::id(), words.join(" ")).user(failed)?;
             return Ok(RunLock { path, _file: file });

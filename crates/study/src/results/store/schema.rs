@@ -120,21 +120,22 @@ pub(super) fn bring_up_to_date(db: &Connection, path: &Path, write: bool) -> Res
         }
     }
     if !steps.is_empty() {
-        db.execute_batch(&format!("BEGIN; {steps} COMMIT;")).user(failed)?;
+        // Together: whoever is killed here leaves no tables without the statistics that belong into them.
+        let upgrade = || -> rusqlite::Result<()> {
+            let together = db.unchecked_transaction()?;
+            together.execute_batch(&steps)?;
+            if version < STATISTICS_SINCE {
+                let study = study(&together)?;
+                statistics::compute(&together, study.as_ref(), names.statistic, names.comparison)?;
+                replay_statistics::compute(&together, names.replay_statistic)?;
+            }
+            together.commit()
+        };
+        upgrade().user(failed)?;
     }
     if write {
         allow_lost(db).user(failed)?;
         allow_logs(db).user(failed)?;
-    }
-    if version < STATISTICS_SINCE {
-        let compute = || -> rusqlite::Result<()> {
-            let study = study(db)?;
-            db.execute_batch("BEGIN")?;
-            statistics::compute(db, study.as_ref(), names.statistic, names.comparison)?;
-            replay_statistics::compute(db, names.replay_statistic)?;
-            db.execute_batch("COMMIT")
-        };
-        compute().user(failed)?;
     }
     Ok(names)
 }
@@ -344,6 +345,21 @@ mod tests {
             assert_eq!(rows(&Store::open(folder.path(), true).unwrap()), expected);
             assert!(std::fs::read(&file).unwrap() == before);
         }
+    }
+
+    #[test]
+    fn an_upgrade_that_fails_leaves_the_earlier_version() {
+        let folder = tempfile::tempdir().unwrap();
+        old(folder.path(), 5);
+        let db = Connection::open(folder.path().join(FILE)).unwrap();
+        let version = || db.query_row("PRAGMA user_version", [], |r| r.get::<_, u32>(0)).unwrap();
+        // The last step, the statistics, cannot be had.
+        db.execute_batch("ALTER TABLE metric RENAME TO gone").unwrap();
+        assert!(Store::open(folder.path(), true).is_err());
+        assert_eq!(version(), 5);
+        db.execute_batch("ALTER TABLE gone RENAME TO metric").unwrap();
+        assert_eq!(rows(&Store::open(folder.path(), true).unwrap())[0].2, 3.0);
+        assert_eq!(version(), VERSION);
     }
 
     #[test]

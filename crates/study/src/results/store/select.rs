@@ -2,7 +2,7 @@
 
 use super::sql;
 use crate::specification::cell::Cell;
-use crate::specification::factor::{FACTORS, Value};
+use crate::specification::factor::{FACTORS, Value, value_of};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use rusqlite::Connection;
@@ -33,10 +33,10 @@ pub fn select(cells: Vec<Cell>, condition: &str) -> Result<Vec<Cell>> {
                 i64::from(cell.repetition).into(),
                 i64::from(cell.traced).into(),
             ];
-            values.extend(names.iter().map(|n| match cell.point.get(*n) {
-                Some(Value::Text(s)) => s.clone().into(),
-                Some(Value::Flag(b)) => i64::from(*b).into(),
-                Some(Value::Number(n)) => i64::try_from(*n).map_or(rusqlite::types::Value::Null, Into::into),
+            values.extend(FACTORS.iter().map(|factor| match value_of(&cell.point, factor) {
+                Some(Value::Text(s)) => s.into(),
+                Some(Value::Flag(b)) => i64::from(b).into(),
+                Some(Value::Number(n)) => i64::try_from(n).map_or(rusqlite::types::Value::Null, Into::into),
                 None => rusqlite::types::Value::Null,
             }));
             insert.execute(rusqlite::params_from_iter(values))?;
@@ -54,4 +54,28 @@ pub fn select(cells: Vec<Cell>, condition: &str) -> Result<Vec<Cell>> {
     let found = sql::limited(&db, sql::CHECK_LIMIT, condition, ask);
     let ids: BTreeSet<i64> = found.user(wrong).map_err(|e| e.hint(hint))?.into_iter().collect();
     Ok(cells.into_iter().enumerate().filter(|(n, _)| ids.contains(&(*n as i64))).map(|(_, c)| c).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::specification::cell::cells;
+    use crate::specification::study::Study;
+    use crate::specification::traces::Traces;
+    use std::path::Path;
+
+    #[test]
+    fn a_factor_that_points_omit_at_its_default_has_that_value() {
+        let text = "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\n\
+                    file_system='scmfs'\nfile_bytes='1MiB'\nrequests=8\nthreshold=['default', 'never']\n";
+        let study = Study::parse("s.toml", text).unwrap();
+        let made = cells(&study, "host", None, false, &mut Traces::checked(Path::new("."))).unwrap();
+        let of = |condition: &str| select(made.clone(), condition).unwrap().len();
+        let all = made.len();
+        assert!(all > 0 && of("threshold = 'never'") * 2 == all);
+        assert_eq!(of("threshold = 'default'") * 2, all);
+        assert_eq!(of("collector = 0 AND io_scheduler = 'default'"), all);
+        // Of a workload that reads, nothing is known of engines and phases.
+        assert_eq!(of("engine IS NULL AND phases IS NULL"), all);
+    }
 }

@@ -100,7 +100,10 @@ fn beside<T>(
     other: &Store,
     run: impl FnOnce(&Connection) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
-    db.execute("ATTACH ?1 AS other", [other.folder.join(FILE).as_os_str().as_encoded_bytes()])?;
+    // A path that begins with `file:` would be a URI.
+    let path =
+        std::path::absolute(other.folder.join(FILE)).map_err(|_| rusqlite::Error::InvalidPath(other.folder.clone()))?;
+    db.execute("ATTACH ?1 AS other", [path.as_os_str().as_encoded_bytes()])?;
     let done = run(db);
     let detached = db.execute_batch("DETACH other");
     let done = done?;

@@ -91,35 +91,19 @@ struct RawCompare {
 pub(super) fn experiment(at: &Locator<'_>, raw: RawExperiment) -> Result<Experiment> {
     let name = raw.name.get_ref().clone();
     let factors = factors(at, &raw.factors)?;
-    let workloads = match factors.get("workload") {
-        Some(values) => values.iter().filter_map(Value::as_str).collect(),
-        None => vec!["read"],
-    };
-    for factor in FACTORS.iter() {
-        let applies = workloads.iter().any(|w| factor::of_workload(factor, w).is_some());
-        if let (false, Some((name, _))) = (applies, raw.factors.iter().find(|(n, _)| n.get_ref() == factor.name)) {
-            let error = Error::user(format!(
-                "no workload of experiment `{}` has a factor `{}`",
-                raw.name.get_ref(),
-                factor.name
-            ))
-            .hint(format!("remove `{}`, or add a workload that has it", factor.name));
-            return Err(at.error(name.span(), error));
-        }
-        if applies && factor.default.is_none() && !factors.contains_key(factor.name) {
-            let missing = Error::user(format!("experiment `{name}` does not set `{}`", factor.name))
-                .hint(format!("add `{} = ...` ({}) to its [experiment.factors]", factor.name, factor.about));
-            return Err(at.error(raw.name.span(), missing));
-        }
-    }
+    check_factors(at, &raw.name, &factors, &raw.factors)?;
     let mut on = BTreeMap::new();
-    for (kind, raw) in &raw.on {
+    for (kind, replacing) in &raw.on {
         if !KINDS.iter().any(|known| known.name == kind.get_ref()) {
             let error = Error::user(format!("unknown kind of board `{}`", kind.get_ref()));
             let names: Vec<&str> = KINDS.iter().map(|known| known.name).collect();
             return Err(at.error(kind.span(), error.hint(format!("kinds: {}", names.join(", ")))));
         }
-        on.insert(kind.get_ref().clone(), self::factors(at, raw)?);
+        let replaced = self::factors(at, replacing)?;
+        let mut all = factors.clone();
+        all.extend(replaced.clone());
+        check_factors(at, &raw.name, &all, replacing)?;
+        on.insert(kind.get_ref().clone(), replaced);
     }
     let compare = match &raw.compare {
         None => None,
@@ -150,6 +134,34 @@ pub(super) fn experiment(at: &Locator<'_>, raw: RawExperiment) -> Result<Experim
         places.factors.extend(spans);
     }
     Ok(Experiment { name, factors, on, repetitions, traced: raw.traced, compare, places })
+}
+
+/// Refuses factors, as a study has written them, that no workload has, and workloads that lack a factor they need.
+fn check_factors(
+    at: &Locator<'_>,
+    experiment: &Spanned<String>,
+    factors: &BTreeMap<&'static str, Vec<Value>>,
+    written: &Factors,
+) -> Result<()> {
+    let name = experiment.get_ref();
+    let workloads = match factors.get(WORKLOAD.name()) {
+        Some(values) => values.iter().filter_map(Value::as_str).collect(),
+        None => vec!["read"],
+    };
+    for factor in FACTORS.iter() {
+        let applies = workloads.iter().any(|w| factor::of_workload(factor, w).is_some());
+        if let (false, Some((place, _))) = (applies, written.iter().find(|(n, _)| n.get_ref() == factor.name)) {
+            let error = Error::user(format!("no workload of experiment `{name}` has a factor `{}`", factor.name))
+                .hint(format!("remove `{}`, or add a workload that has it", factor.name));
+            return Err(at.error(place.span(), error));
+        }
+        if applies && factor.default.is_none() && !factors.contains_key(factor.name) {
+            let missing = Error::user(format!("experiment `{name}` does not set `{}`", factor.name))
+                .hint(format!("add `{} = ...` ({}) to its [experiment.factors]", factor.name, factor.about));
+            return Err(at.error(experiment.span(), missing));
+        }
+    }
+    Ok(())
 }
 
 /// A number of repetitions: at least one.

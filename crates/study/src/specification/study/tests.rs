@@ -64,3 +64,24 @@ fn a_factor_that_a_workload_lacks_makes_no_points_of_it() {
     // Each repetition has a twin.
     assert_eq!(crate::specification::cell::count(&study, "virtual").unwrap(), 20);
 }
+
+#[test]
+fn factors_that_a_kind_of_board_replaces_are_those_of_its_workloads() {
+    let study = |on: &str| {
+        let text = format!(
+            "title='t'\nboard='b'\n[[experiment]]\nname='e'\n[experiment.factors]\nfile_system='tmpfs'\n\
+             file_bytes='1MiB'\nrequests=8\n[experiment.on.host]\n{on}\n"
+        );
+        Study::parse("s.toml", &text)
+    };
+    study("requests=16\ncollector=false").unwrap();
+    study("workload='iozone'\nrequest_bytes='64KiB'\npass='read'").unwrap();
+    let error = study("requests=16\npass='read'").unwrap_err().chain();
+    assert!(
+        error.contains("no workload of experiment `e` has a factor `pass`") && error.contains("s.toml:11:1"),
+        "{error}"
+    );
+    // All that the other workload needs is there as well.
+    let error = study("workload='command'").unwrap_err().chain();
+    assert!(error.contains("does not set `command`"), "{error}");
+}
