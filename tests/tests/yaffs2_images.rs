@@ -455,10 +455,11 @@ fn a_volume_is_written_to_by_its_own_layout_alone() {
     }
     mounted(&|directory| assert!(fs::read(directory.join("f")).expect("it is there") == noise(13 * 2048, 7)));
     let before = fs::read(&volume).expect("the volume");
-    let wrong: [&[&str]; 5] = [
+    let wrong: [&[&str]; 6] = [
         &["--page", "1024"],
         &["--page", "4096"],
         &["-o", "inband-tags"],
+        &["-o", "tags-ecc-off"],
         &["--pages-per-block", "128"],
         &["--page", "2048", "--pages-per-block", "32"],
     ];

@@ -223,11 +223,22 @@ impl Profile {
             false => folder.join(format!("{name}.toml")),
         };
         let text = fs::read_to_string(&path).map_err(|e| {
-            let names = list(folder).unwrap_or_default().into_iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
             Error::user(format!("unknown board `{name}` ({})", path.display()))
                 .because(e)
-                .hint(format!("available boards: {names}"))
+                .hint(format!("available boards: {}", names(folder).join(", ")))
         })?;
+        Self::of_file(folder, &path, &text, pool)
+    }
+
+    /// The profile that the file `path` would be with this text. Boards of a pool are beside it, or in `folder`.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` for an invalid profile; the message includes the place.
+    pub fn of_text(folder: &Path, path: &Path, text: &str) -> Result<Self> {
+        Self::of_file(folder, path, text, false)
+    }
+
+    fn of_file(folder: &Path, path: &Path, text: &str, pool: bool) -> Result<Self> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let base = path.parent().unwrap_or(Path::new("."));
         // Boards of a pool are beside it, or shipped.
@@ -236,7 +247,7 @@ impl Profile {
             beside if beside.is_file() => Self::load_for(folder, &beside.to_string_lossy(), true),
             _ => Self::load_for(folder, name, true),
         };
-        let parsed = Self::parse(&name, &text, &member);
+        let parsed = Self::parse(&name, text, &member);
         let mut profile = parsed.user(|| format!("{} is not a board profile", path.display()))?;
         if let ProfileKind::Virtual(machine) = &mut profile.kind {
             for file in [&mut machine.kernel.image, &mut machine.kernel.modules].into_iter().flatten() {
@@ -255,12 +266,6 @@ impl Profile {
             #[serde(rename = "description", default)]
             _description: String,
             boards: Vec<String>,
-        }
-        #[derive(Deserialize)]
-        struct Head {
-            kind: String,
-            #[serde(default)]
-            description: String,
         }
         // `toml`'s errors name line, column and the offending text.
         let read = |e: toml::de::Error| Error::user(e.to_string());
@@ -303,6 +308,14 @@ impl Profile {
     }
 }
 
+/// What every profile says.
+#[derive(Deserialize)]
+struct Head {
+    kind: String,
+    #[serde(default)]
+    description: String,
+}
+
 /// Kinds, for messages.
 const KIND_WORDS: &str = "`host`, `ssh`, `adb`, `command`, `pool` or `virtual`";
 
@@ -324,19 +337,38 @@ fn check_pool(boards: &[Profile]) -> Result<()> {
     Ok(())
 }
 
-/// All boards of a folder, by name; files that are not understood, and devices to model, are left out.
+/// All boards of a folder, by name; devices to model are left out. One that is not understood keeps nobody from the
+/// others.
 ///
 /// # Errors
 /// `ErrorKind::User` if the folder cannot be read.
-pub fn list(folder: &Path) -> Result<Vec<Profile>> {
+pub fn list(folder: &Path) -> Result<Vec<Result<Profile>>> {
+    Ok(files(folder)?.iter().map(|path| Profile::load(folder, &path.to_string_lossy())).collect())
+}
+
+/// Names of all boards of a folder. They are not read: a pool's boards may be missing, which says these names.
+fn names(folder: &Path) -> Vec<String> {
+    let stem = |path: &PathBuf| Some(path.file_stem()?.to_string_lossy().into_owned());
+    files(folder).unwrap_or_default().iter().filter_map(stem).collect()
+}
+
+/// The files of a folder that are, or should be, boards, by name.
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).user(|| format!("cannot list the boards in {}", folder.display()))?;
-    let mut profiles: Vec<Profile> = entries
-        .flatten()
-        .filter(|e| e.path().extension().is_some_and(|x| x == "toml"))
-        .filter_map(|e| Profile::load(folder, &e.path().to_string_lossy()).ok())
-        .collect();
-    profiles.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(profiles)
+    let mut paths: Vec<PathBuf> =
+        entries.flatten().map(|e| e.path()).filter(|path| is_profile(path) && !is_model(path)).collect();
+    paths.sort();
+    Ok(paths)
+}
+
+fn is_profile(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "toml")
+}
+
+/// Whether a file is certainly one of a device to model.
+fn is_model(path: &Path) -> bool {
+    let head = fs::read_to_string(path).ok().and_then(|text| toml::from_str::<Head>(&text).ok());
+    head.is_some_and(|head| head.kind == "model" || head.kind == "tlb")
 }
 
 #[cfg(test)]
@@ -353,7 +385,8 @@ mod tests {
         let texts = fs::read_dir(shipped()).unwrap().flatten().map(|e| fs::read_to_string(e.path()).unwrap());
         let kind = |text: &str, kind: &str| text.lines().any(|line| line == format!("kind = \"{kind}\""));
         let boards = texts.filter(|text| !kind(text, "model") && !kind(text, "tlb"));
-        assert_eq!(list(&shipped()).unwrap().len(), boards.count());
+        let listed = list(&shipped()).unwrap().into_iter().collect::<Result<Vec<_>>>().unwrap();
+        assert_eq!(listed.len(), boards.count());
     }
 
     #[test]
@@ -361,7 +394,7 @@ mod tests {
         let error = Profile::load(&shipped(), "nexus-6").unwrap_err();
         assert!(error.chain().contains("on which nothing runs"), "{}", error.chain());
         assert!(error.cure().unwrap().contains("replay"));
-        assert!(list(&shipped()).unwrap().iter().all(|p| p.name != "nexus-6"));
+        assert!(list(&shipped()).unwrap().iter().flatten().all(|p| p.name != "nexus-6"));
     }
 
     #[test]
@@ -416,6 +449,27 @@ mod tests {
             let error = load().unwrap_err();
             assert!(error.chain().contains(why), "{boards}: {}", error.chain());
         }
+    }
+
+    #[test]
+    fn a_pool_without_its_boards_is_named_beside_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(format!("{name}.toml"));
+        fs::write(path("here"), "kind = \"ssh\"\nhost = \"a\"\n").unwrap();
+        fs::write(path("pool"), "kind = \"pool\"\nboards = [\"here\", \"gone\"]\n").unwrap();
+        fs::write(path("typo"), "kind = \"ssh\"\nhots = \"a\"\n").unwrap();
+        let listed = list(folder.path()).unwrap();
+        let said = listed.iter().map(|one| one.as_ref().map_or_else(Error::chain, |board| board.name.clone()));
+        let said: Vec<String> = said.collect();
+        assert_eq!((said.len(), said[0].as_str()), (3, "here"));
+        assert!(said[1].contains("pool.toml") && said[1].contains("unknown board `gone`"), "{}", said[1]);
+        assert!(said[2].contains("typo.toml") && said[2].contains("hots"), "{}", said[2]);
+        let alone = Profile::load(folder.path(), "nowhere").unwrap_err();
+        assert_eq!(alone.cure(), Some("available boards: here, pool, typo"));
+        // One that is not written yet has the same boards beside it.
+        let text = "kind = \"pool\"\nboards = [\"here\", \"virt-nand\"]\n";
+        let error = Profile::of_text(&shipped(), &path("new"), text).unwrap_err();
+        assert!(error.chain().contains("`virt-nand` in `boards` has kind `virtual`"), "{}", error.chain());
     }
 
     #[test]

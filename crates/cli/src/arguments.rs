@@ -185,12 +185,33 @@ pub struct EnergyArguments {
     pub offset: Option<u64>,
 }
 
-fn parse_time(text: &str) -> Result<u64, String> {
-    // Elsewhere a number alone is nanoseconds, which nobody means here.
-    if text != "0" && text.parse::<f64>().is_ok() {
-        return Err(format!("add a unit, such as {text}s or {text}ms"));
+/// Refuses a number alone: in studies that is nanoseconds, which nobody means here.
+fn with_unit(time: &str) -> Result<(), String> {
+    match time != "0" && time.parse::<f64>().is_ok() {
+        true => Err(format!("add a unit, such as {time}s or {time}ms")),
+        false => Ok(()),
     }
+}
+
+fn parse_time(text: &str) -> Result<u64, String> {
+    with_unit(text)?;
     pocketstone_core::units::parse_ns(text).map_err(|e| e.chain())
+}
+
+fn parse_delay(text: &str) -> Result<Delay, String> {
+    let time = text.strip_prefix("lognormal:").unwrap_or(text);
+    with_unit(time.split(':').next().unwrap_or(time))?;
+    text.parse::<Delay>().map_err(explained)
+}
+
+fn parse_budget(text: &str) -> Result<Budget, String> {
+    with_unit(text)?;
+    text.parse::<Budget>().map_err(explained)
+}
+
+/// An error of a word, as clap shows it.
+fn explained(error: pocketstone_core::Error) -> String {
+    [error.chain()].into_iter().chain(error.cure().map(str::to_owned)).collect::<Vec<_>>().join("; ")
 }
 
 /// Arguments of `compare`.
@@ -251,7 +272,7 @@ pub struct ImportArguments {
     #[arg(long, value_name = "FILE")]
     pub queries: PathBuf,
     /// Delay between statements: none, 1ms, lognormal:6ms, lognormal:6ms:SHAPE, published-log
-    #[arg(long, value_name = "DELAY")]
+    #[arg(long, value_name = "DELAY", value_parser = parse_delay)]
     pub delay: Option<Delay>,
     /// Seed of random delays
     #[arg(long, default_value_t = 1)]
@@ -320,7 +341,7 @@ pub struct MakeArguments {
     #[arg(long, default_value_t = 100)]
     pub scan_records: u64,
     /// Delay between operations: none, 1ms, lognormal:6ms, lognormal:6ms:SHAPE, published-log
-    #[arg(long, default_value = "none", value_name = "DELAY")]
+    #[arg(long, default_value = "none", value_name = "DELAY", value_parser = parse_delay)]
     pub delay: Delay,
     /// The prepared workload
     #[arg(long, short, value_name = "FILE")]
@@ -385,7 +406,7 @@ pub struct AdviseGovernorArguments {
     #[arg(long, value_name = "D", add = ArgValueCandidates::new(names::devices))]
     pub device: String,
     /// Maximum mean latency: a time such as 2ms, or a percentage above the fastest governor's
-    #[arg(long, value_name = "BUDGET", default_value = "10%")]
+    #[arg(long, value_name = "BUDGET", default_value = "10%", value_parser = parse_budget)]
     pub budget: Budget,
     /// SQL condition that selects the run, such as "workload = 'ycsb-b'"; uses the trials of the first match
     #[arg(long, value_name = "EXPR")]
@@ -530,10 +551,25 @@ pub struct FlashmonArguments {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use clap::CommandFactory;
 
     #[test]
     fn the_definitions_are_sound() {
-        super::Arguments::command().debug_assert();
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn times_have_units() {
+        for delay in ["none", "0", "1ms", "lognormal:6ms", "lognormal:6ms:0.5", "published-log"] {
+            assert!(parse_delay(delay).is_ok(), "{delay}");
+        }
+        for delay in ["6", "1.5", "lognormal:6", "lognormal:6:0.5"] {
+            assert!(parse_delay(delay).unwrap_err().starts_with("add a unit, such as "), "{delay}");
+        }
+        assert_eq!(parse_budget("2ms"), Ok(Budget::Ns(2_000_000)));
+        assert_eq!(parse_budget("20%"), Ok(Budget::Over(0.2)));
+        assert_eq!(parse_budget("20"), Err("add a unit, such as 20s or 20ms".into()));
+        assert!(parse_budget("much").unwrap_err().contains("a percentage"));
     }
 }

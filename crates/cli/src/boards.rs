@@ -95,7 +95,10 @@ pub fn list() -> Result<u8> {
     let own =
         own_boards().filter(|folder| folder.is_dir()).map(|folder| pocketstone_board::list(&folder)).transpose()?;
     for profile in pocketstone_board::list(&devices()?)?.into_iter().chain(own.unwrap_or_default()) {
-        say!("{:<12} {:<8} {}", profile.name, profile.way(), profile.description);
+        match profile {
+            Ok(profile) => say!("{:<12} {:<8} {}", profile.name, profile.way(), profile.description),
+            Err(error) => pocketstone_cli::explain("warning", &error),
+        }
     }
     Ok(0)
 }
@@ -117,7 +120,7 @@ pub fn build(name: &str) -> Result<u8> {
 pub fn exec(name: &str, command: &[String]) -> Result<u8> {
     let (output, status) = open(name)?.exec(command).map_err(Error::from)?;
     progress::clear();
-    let _ = std::io::stdout().write_all(&output);
+    pocketstone_cli::written(std::io::stdout().write_all(&output));
     Ok(status as u8)
 }
 

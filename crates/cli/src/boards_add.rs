@@ -10,6 +10,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::volume::Volume;
 use pocketstone_core::{Error, Result};
 use std::fs;
+use std::io::Write;
 
 /// Volumes that a board is asked for.
 const VOLUMES: [&str; 8] = ["directory", "jffs2", "ubifs", "yaffs2", "scmfs", "scmfs-fuse", "tmpfs", "ext4"];
@@ -61,11 +62,10 @@ pub fn add(arguments: &BoardAddArguments) -> Result<u8> {
     let failed = || format!("cannot write {}", path.display());
     fs::create_dir_all(&folder).user(failed)?;
     // Tried before anybody else can see it.
-    let tried = tempfile::Builder::new().prefix(name).suffix(".toml").tempfile_in(&folder).user(failed)?;
-    fs::write(tried.path(), &text).user(failed)?;
-    let loaded = Profile::load(&folder, &tried.path().to_string_lossy())?;
-    doctor(&Profile { name: name.clone(), ..loaded })?;
-    tried.persist(&path).map_err(|e| e.error).user(failed)?;
+    doctor(&Profile::of_text(&crate::boards::devices()?, &path, &text)?)?;
+    let mut written = tempfile::NamedTempFile::new_in(&folder).user(failed)?;
+    written.write_all(text.as_bytes()).user(failed)?;
+    written.persist(&path).map_err(|e| e.error).user(failed)?;
     say!("\nwritten: {}\nuse it: pocketstone run STUDY.toml --board {name}", path.display());
     Ok(0)
 }

@@ -6,9 +6,11 @@ pub mod mounts;
 
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use std::io::ErrorKind::BrokenPipe;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 /// The version, and the revision that a command was built from.
 pub const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\nrevision ", env!("POCKETSTONE_REVISION"));
@@ -18,13 +20,34 @@ pub const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\nrevision ",
 macro_rules! say {
     ($($text:tt)*) => {{
         use std::io::Write;
-        let _ = writeln!(std::io::stdout(), $($text)*);
+        $crate::written(writeln!(std::io::stdout(), $($text)*));
     }};
 }
 
-/// The exit code of a command; an error is printed with its causes and its cure.
+/// Why something that was printed got lost, the first time.
+static LOST: Mutex<Option<std::io::Error>> = Mutex::new(None);
+
+/// Remembers that output was lost, for [`finish`].
+pub fn written(outcome: std::io::Result<()>) {
+    if let Err(error) = outcome.or_else(|error| if error.kind() == BrokenPipe { Ok(()) } else { Err(error) }) {
+        LOST.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+}
+
+/// The status of a command that has succeeded, if all that it printed was written.
+fn complete_output(status: u8) -> Result<u8> {
+    written(std::io::stdout().flush());
+    match LOST.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        None => Ok(status),
+        Some(error) => Err(Error::user("cannot write to the standard output")
+            .because(error)
+            .hint("what was printed is incomplete; free space, or write to another file")),
+    }
+}
+
+/// The exit code of a command; an error is printed with its causes and its cure. Output that was lost is one.
 pub fn finish(outcome: Result<u8>) -> ExitCode {
-    match outcome {
+    match outcome.and_then(complete_output) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             explain("error", &error);
@@ -157,6 +180,18 @@ pub fn show_bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lost_output_is_an_error_unless_nobody_reads_it() {
+        written(Err(BrokenPipe.into()));
+        assert_eq!(complete_output(3).unwrap(), 3);
+        written(writeln!(std::fs::File::create("/dev/full").unwrap(), "a line"));
+        written(Ok(()));
+        let error = complete_output(0).unwrap_err();
+        assert_eq!(error.kind().exit_code(), 1);
+        assert!(error.chain().contains("No space left"), "{}", error.chain());
+        assert_eq!(complete_output(0).unwrap(), 0);
+    }
 
     #[test]
     fn sizes_are_read_and_shown() {

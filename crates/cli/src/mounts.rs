@@ -7,6 +7,7 @@ use pocketstone_mount::{Before, MountOptions, Server};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,16 @@ pub fn not_a_directory(source: &Path, right: &str) -> Result<()> {
         true => Err(Error::user(format!("{} is a directory", source.display())).hint(format!("usage: {right}"))),
         false => Ok(()),
     }
+}
+
+/// The one name of a log everywhere, if it can be written to: when something has gone wrong it is too late to say so.
+///
+/// # Errors
+/// `ErrorKind::User` if it cannot.
+pub fn log_file(log: &Path) -> Result<PathBuf> {
+    let failed = || format!("cannot write to the log {}", log.display());
+    File::options().append(true).create(true).open(log).user(failed)?;
+    std::path::absolute(log).user(failed)
 }
 
 /// What this program is given, if mount(8) has called it as the helper for a kind of volume. It looks for the second
@@ -169,28 +180,53 @@ pub fn umount(directory: &Path, kind: &str, lazy: bool) -> Result<u8> {
     Ok(0)
 }
 
-/// The server holds a lock on what is mounted until it has closed the volume.
-fn wait_until_closed(path: &Path, mut server: Option<Server>) -> Result<()> {
-    // Without the right to look at it there is no way to know.
-    let Ok(file) = std::fs::File::open(path) else { return Ok(()) };
-    let start = Instant::now();
-    loop {
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
-            Err(Errno::WOULDBLOCK) if start.elapsed() > CLOSING => {
-                return Err(Error::board(format!("unmounted, but {} is still in use", path.display()))
-                    .hint("it may be mounted elsewhere, for example in another mount namespace"));
-            }
-            Err(Errno::WOULDBLOCK) => {
-                if let Some(server) = server.take_if(|_| start.elapsed() > PATIENCE) {
-                    for holder in server.elsewhere() {
-                        note("note", &format!("it was still mounted in {holder}; unmounted there, too"));
-                    }
-                    server.end();
+/// The server ends when it has closed the volume; one that cannot be seen from here holds a lock until then.
+fn wait_until_closed(path: &Path, server: Option<Server>) -> Result<()> {
+    let closed = match server {
+        Some(server) => {
+            server.ended(PATIENCE) || {
+                for holder in server.elsewhere() {
+                    note("note", &format!("it was still mounted in {holder}; unmounted there, too"));
                 }
-                std::thread::sleep(Duration::from_millis(5));
+                server.end();
+                server.ended(CLOSING)
             }
-            // Closing the file gives the lock back.
-            _ => return Ok(()),
         }
+        None => is_unlocked_within(path, CLOSING),
+    };
+    match closed {
+        true => Ok(()),
+        false => Err(Error::board(format!("unmounted, but {} is still in use", path.display()))
+            .hint("it may be mounted elsewhere, for example in another mount namespace")),
+    }
+}
+
+/// Waits until nobody writes to what was mounted. Who only reads shares the lock: its end is not seen.
+fn is_unlocked_within(path: &Path, timeout: Duration) -> bool {
+    // Without the right to look at it there is no way to know.
+    let Ok(file) = File::open(path) else { return true };
+    let start = Instant::now();
+    // Closing the file gives the lock back.
+    while rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK) {
+        if start.elapsed() > timeout {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_a_file_that_can_be_appended_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        std::fs::write(&log, "before").unwrap();
+        assert_eq!(log_file(&log).unwrap(), log);
+        assert_eq!(std::fs::read(&log).unwrap(), b"before");
+        assert!(log_file(&log.join("below")).unwrap_err().message().contains("cannot write to the log"));
     }
 }

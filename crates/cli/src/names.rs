@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub fn boards() -> Vec<CompletionCandidate> {
     let folders = [boards::devices().ok(), boards::own_boards()];
     let found = folders.into_iter().flatten().filter_map(|folder| pocketstone_board::list(&folder).ok());
-    found.flatten().map(|Profile { name, description, .. }| candidate(&name, &description)).collect()
+    found.flatten().flatten().map(|Profile { name, description, .. }| candidate(&name, &description)).collect()
 }
 
 /// Devices to replay on.

@@ -9,6 +9,8 @@ use pocketstone_core::units::format_ns;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::database::{Trace, from_file, import as parse_log, prepare, to_published};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,7 +26,7 @@ pub fn import(arguments: &ImportArguments) -> Result<u8> {
         None => Vec::new(),
     };
     let output = arguments.output.clone().unwrap_or_else(|| arguments.queries.with_extension("trace"));
-    refuse_others_file(&output)?;
+    refuse_others_file(&output, PREPARED)?;
     // Timestamps say when statements came; a delay is one that follows the statement before.
     let arrival = if arguments.delay.is_none() { "open" } else { "closed" };
     let study = arguments.study.as_deref().map(|study| Ok::<_, Error>((study, study_text(&output, study, arrival)?)));
@@ -81,13 +83,22 @@ fn understood(arguments: &ImportArguments, queries: &str, image: Vec<u8>) -> Res
     }
 }
 
-/// Refuses to write a workload over a file that is none.
-fn refuse_others_file(path: &Path) -> Result<()> {
-    let Ok(there) = std::fs::read(path) else { return Ok(()) };
-    match Trace::decode(&there) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(Error::user(format!("{} already exists and is not a prepared workload", path.display()))
-            .hint("choose another file with --output")),
+/// What a kind of workload begins with, and its name.
+type Start = (&'static [u8], &'static str);
+const PREPARED: Start = (b"PKTTRACE", "a prepared workload");
+const PUBLISHED: Start = (b"{\"init\"", "a workload in JSON");
+
+/// Refuses to write a workload over a file that is none of its kind.
+fn refuse_others_file(path: &Path, (start, kind): Start) -> Result<()> {
+    // That it cannot be looked at, is said by who writes it.
+    let Ok(facts) = std::fs::metadata(path) else { return Ok(()) };
+    let mut there = vec![0; start.len()];
+    // Anything else may have no end, or wait for somebody who writes.
+    let same = facts.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut there)).is_ok();
+    match same && there == start {
+        true => Ok(()),
+        false => Err(Error::user(format!("{} already exists and is not {kind}", path.display()))
+            .hint("choose another file to write to")),
     }
 }
 
@@ -133,6 +144,7 @@ pub fn workload(command: &WorkloadCommand) -> Result<u8> {
             _ => calls::show(file, *operations, below.as_deref())?,
         },
         WorkloadCommand::Export { file, json } => {
+            refuse_others_file(json, PUBLISHED)?;
             let text = to_published(&open(file)?)?;
             std::fs::write(json, text).user(|| format!("cannot write {}", json.display()))?;
         }
@@ -141,6 +153,7 @@ pub fn workload(command: &WorkloadCommand) -> Result<u8> {
 }
 
 fn make(arguments: &MakeArguments) -> Result<()> {
+    refuse_others_file(&arguments.output, PREPARED)?;
     let recipe = Recipe {
         workload: arguments.workload,
         file: None,
@@ -162,7 +175,7 @@ fn make(arguments: &MakeArguments) -> Result<()> {
 fn from_prepared(file: &Path) -> Option<Result<Trace>> {
     let start = std::fs::read(file).ok()?;
     let json = start.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'{');
-    (json || start.starts_with(b"PKTTRACE")).then(|| open(file))
+    (json || start.starts_with(PREPARED.0)).then(|| open(file))
 }
 
 fn open(file: &Path) -> Result<Trace> {
@@ -200,5 +213,56 @@ fn show(trace: &Trace, operations: usize) {
     }
     for step in trace.first_operations(operations) {
         say!("{:>10} {}", format_ns(step.pause_ns as f64), trace.sql(step));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_workload_replaces_only_what_is_one_of_its_kind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("trace"), "PKTTRACE and so on").unwrap();
+        fs::write(path("json"), "{\"init\": []}").unwrap();
+        fs::write(path("short"), "PKT").unwrap();
+        fs::write(path("text"), "CREATE TABLE t (a)").unwrap();
+        for (name, prepared, published) in [
+            ("trace", true, false),
+            ("json", false, true),
+            ("short", false, false),
+            ("text", false, false),
+            ("new", true, true),
+            (".", false, false),
+            // Reading it would not end.
+            ("/dev/full", false, false),
+        ] {
+            for (start, replaced) in [(PREPARED, prepared), (PUBLISHED, published)] {
+                assert_eq!(refuse_others_file(&path(name), start).is_ok(), replaced, "{name} by {}", start.1);
+            }
+        }
+    }
+
+    #[test]
+    fn making_and_exporting_leave_other_files_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+        let told = |words: &[&str]| {
+            let words = ["pocketstone", "workload"].iter().chain(words);
+            match <crate::arguments::Arguments as clap::Parser>::try_parse_from(words).unwrap().command {
+                crate::arguments::Command::Workload(command) => workload(&command),
+                _ => unreachable!("it is a command on workloads"),
+            }
+        };
+        let make = |output: &str| told(&["make", "ycsb-c", "--records", "5", "--operations", "5", "-o", output]);
+        fs::write(path("mine"), "mine").unwrap();
+        for _ in 0..2 {
+            make(&path("trace")).unwrap();
+            told(&["export", &path("trace"), &path("json")]).unwrap();
+        }
+        assert!(make(&path("mine")).is_err() && told(&["export", &path("trace"), &path("mine")]).is_err());
+        assert_eq!(fs::read(path("mine")).unwrap(), b"mine");
     }
 }

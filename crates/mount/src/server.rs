@@ -1,9 +1,12 @@
 //! The process that serves a mount, as another process finds it.
 
 use crate::holders;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// An extended attribute of a mount's root directory, stored nowhere: the process that serves it.
 pub(crate) const SERVER: &str = "user.pocketstone.server";
@@ -44,8 +47,39 @@ impl Server {
         holders::elsewhere(self.device).iter().map(ToString::to_string).collect()
     }
 
+    /// Waits until it has ended, and so closed its volume; whether it has within this time.
+    pub fn ended(&self, timeout: Duration) -> bool {
+        let start = Instant::now();
+        loop {
+            let left = Timespec::try_from(timeout.saturating_sub(start.elapsed())).ok();
+            match poll(&mut [PollFd::new(&self.process, PollFlags::IN)], left.as_ref()) {
+                Err(Errno::INTR) => {}
+                events => return events.is_ok_and(|events| events > 0),
+            }
+        }
+    }
+
     /// Asks it to end; nothing happens if it has.
     pub fn end(&self) {
         let _ = rustix::process::pidfd_send_signal(&self.process, Signal::TERM);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn an_end_is_waited_for() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let process = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
+        let server = Server { process, device: 0 };
+        assert!(!server.ended(Duration::ZERO) && !server.ended(Duration::from_millis(5)));
+        drop(child.stdin.take());
+        assert!(server.ended(Duration::from_secs(60)));
+        // Also when nobody is left to be asked.
+        child.wait().unwrap();
+        assert!(server.ended(Duration::ZERO));
     }
 }

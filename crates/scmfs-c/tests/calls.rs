@@ -71,6 +71,27 @@ fn files_are_written_read_cut_and_synced() {
 }
 
 #[test]
+fn what_a_symbolic_link_leads_to_is_created() {
+    let mut volume = volume();
+    for name in ["d", "d/e"] {
+        assert_eq!(call!(scmfs_mkdir(volume, text(name).as_ptr())), 0);
+    }
+    let links = [("d/1", "e/2"), ("d/e/2", "../e/./3"), ("d/e/3", "/new"), ("d/lost", "no/new"), ("d/round", "round")];
+    for (name, target) in links {
+        assert_eq!(call!(scmfs_symlink(volume, text(target).as_ptr(), text(name).as_ptr())), 0);
+    }
+    let mut one = file(volume, "d/1", RW | SCMFS_CREATE);
+    assert_eq!(call!(scmfs_pwrite(one, b"1".as_ptr().cast(), 1, 0)), 1);
+    assert_eq!(call!(scmfs_close(&mut one)), 0);
+    assert_eq!((stat(volume, "new").mode, stat(volume, "new").size), (0o100_640, 1));
+    let mut open = |name: &str, flags| call!(scmfs_open(volume, text(name).as_ptr(), flags, 0o644, &mut one));
+    assert_eq!(open("d/lost", RW | SCMFS_CREATE), -2);
+    assert_eq!(open("d/round", RW | SCMFS_CREATE), -40);
+    assert_eq!(open("d/lost", RW | SCMFS_CREATE_NEW), -17);
+    assert_eq!(call!(scmfs_volume_close(&mut volume)), 0);
+}
+
+#[test]
 fn names_are_made_listed_changed_and_removed() {
     let mut volume = volume();
     let v = volume;

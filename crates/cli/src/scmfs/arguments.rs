@@ -128,7 +128,7 @@ pub struct MkfsArguments {
     #[arg(value_name = "REGION")]
     pub region: PathBuf,
     /// Its size; optional for a device or an existing file
-    #[arg(long, value_parser = parse_bytes)]
+    #[arg(long, value_parser = parse_bytes, allow_negative_numbers = true)]
     pub size: Option<u64>,
     /// Maximum size for `resize`; defaults to 16 times the size
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
@@ -165,9 +165,12 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let wrong = || format!("`{text}` is not a time: use one such as 30s, 500ms, 5m or 1h");
     let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+    if digits == text.len() {
+        return Err(format!("add a unit, such as {text}s or {text}m"));
+    }
     let ms = match &text[digits..] {
         "ms" => 1,
-        "" | "s" => 1000,
+        "s" => 1000,
         "m" | "min" => 60_000,
         "h" => 3_600_000,
         _ => return Err(wrong()),
@@ -335,9 +338,10 @@ mod tests {
 
     #[test]
     fn times_are_read() {
-        for (text, ms) in [("30s", 30_000), ("7", 7000), ("500ms", 500), ("5m", 300_000), ("1h", 3_600_000)] {
+        for (text, ms) in [("30s", 30_000), ("7s", 7000), ("500ms", 500), ("5m", 300_000), ("1h", 3_600_000)] {
             assert_eq!(parse_time(text), Ok(Duration::from_millis(ms)), "{text}");
         }
+        assert_eq!(parse_time("5"), Err("add a unit, such as 5s or 5m".into()));
         for wrong in ["", "s", "0s", "1d", "-1s", "1.5s", "99999999999999999999s", "18446744073709551615h"] {
             assert!(parse_time(wrong).is_err(), "{wrong}");
         }

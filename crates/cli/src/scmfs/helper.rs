@@ -8,6 +8,9 @@ use pocketstone_mount::{MountOptions, Preload};
 use std::ffi::OsString;
 use std::time::Duration;
 
+/// More only take memory; and there may be none for them when the volume is open already.
+const MOST_THREADS: usize = 1024;
+
 /// Reads a mount helper's arguments.
 pub fn parse(given: impl Iterator<Item = OsString>) -> Result<MountArguments> {
     let HelperArguments { source, directory, options, sloppy, fake } =
@@ -74,6 +77,10 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
         return Err(Error::user("`every`, `keep` and `restore` need `checkpoint=TARGET`")
             .hint("for example -o checkpoint=/var/lib/volume,every=30s,restore"));
     }
+    if let Some(threads) = arguments.threads.filter(|threads| *threads > MOST_THREADS) {
+        return Err(Error::user(format!("{threads} server threads are too many"))
+            .hint(format!("use at most {MOST_THREADS}; by default there is one per processor")));
+    }
     options.read_only = arguments.read_only;
     options.direct_io = arguments.direct_io;
     // Reading is allowed unless something excludes it.
@@ -113,6 +120,19 @@ mod tests {
         assert!(apply(&mut arguments, &mut options).unwrap_err().cure().is_some());
         arguments.sloppy = true;
         assert!(apply(&mut arguments, &mut options).is_ok());
+    }
+
+    #[test]
+    fn so_many_threads_as_no_machine_starts_are_refused() {
+        let threads = |given: usize, option: &str| {
+            let mut arguments = parsed(&format!("/r /mnt -o noatime{option}")).unwrap();
+            arguments.threads = Some(given);
+            apply(&mut arguments, &mut MountOptions::default())
+        };
+        threads(1024, "").unwrap();
+        for refused in [threads(1025, ""), threads(1, ",threads=999999")] {
+            assert!(refused.unwrap_err().cure().unwrap().contains("at most 1024"));
+        }
     }
 
     #[test]

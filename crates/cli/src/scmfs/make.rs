@@ -22,6 +22,10 @@ pub fn mkfs(arguments: &MkfsArguments) -> Result<u8> {
     if there.as_ref().is_some_and(Metadata::is_dir) {
         return Err(Error::user(format!("{name} is a directory")).hint("specify a file or a memory device"));
     }
+    if there.as_ref().is_some_and(|there| there.file_type().is_block_device()) {
+        return Err(Error::user(format!("{name} is a block device"))
+            .hint("mount a file system on it, and specify a file there"));
+    }
     let device = there.as_ref().is_some_and(|there| there.file_type().is_char_device());
     let length = there.as_ref().map_or(0, Metadata::len);
     let bytes = match arguments.size {
@@ -66,7 +70,7 @@ fn fill(arguments: &MkfsArguments, there: Option<&Metadata>, bytes: u64, mut cre
     let hollow = there.is_some_and(|there| there.is_file() && there.blocks() == 0);
     let options = MapOptions::default().overwrite(arguments.force || hollow).flushed(true);
     let region = Mapped::create(path, bytes, &options)
-        .map_err(|error| if holds { error.hint("--force destroys its contents") } else { error });
+        .map_err(|error| if holds && !arguments.force { error.hint("--force destroys its contents") } else { error });
     // The file may be in use instead; the advice to force would be wrong then.
     let region = region.map_err(|error| match error.kind() {
         MediumErrorKind::InUse => error.hint("unmount it first: scmfs umount DIR"),
@@ -97,4 +101,23 @@ fn refuse_small_pages_only(name: &str, map_bytes: u64, options: &CreateOptions) 
         return Err(Error::user(message).hint("omit --threshold never"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{Arguments, Command};
+    use clap::Parser;
+
+    #[test]
+    fn who_forces_it_is_not_told_to() {
+        for (force, told) in [(&[][..], true), (&["--force"][..], false)] {
+            let words = ["scmfs", "mkfs", "/dev/null", "--size", "64M"].iter().chain(force);
+            let Command::Mkfs(arguments) = Arguments::try_parse_from(words).unwrap().command else {
+                unreachable!("it is mkfs")
+            };
+            let refused = mkfs(&arguments).unwrap_err();
+            assert_eq!(refused.cure().is_some_and(|cure| cure.contains("--force")), told, "{}", refused.chain());
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::arguments::MountArguments;
 use crate::{checkpoint, helper, region};
-use pocketstone_cli::mounts::not_a_directory;
+use pocketstone_cli::mounts::{log_file, not_a_directory};
 use pocketstone_cli::{explain, note};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -39,7 +39,7 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
     arguments.region = region::canonical(&arguments.region)?;
     arguments.directory = region::canonical(&arguments.directory)?;
     if let Some(log) = &arguments.log {
-        arguments.log = Some(std::path::absolute(log).user(|| format!("cannot find {}", log.display()))?);
+        arguments.log = Some(log_file(log)?);
     }
     options.source = region::text(&arguments.region)?.to_owned();
     let maps = options.preload == Preload::Map;

@@ -134,7 +134,7 @@ pub struct LayoutArguments {
     #[arg(long, value_name = "BYTE")]
     pub spare_offset: Option<u32>,
     /// Pages per erase block
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1 << 16))]
     pub pages_per_block: Option<u32>,
 }
 
@@ -145,7 +145,7 @@ pub struct MkfsArguments {
     #[arg(value_name = "DEVICE|FILE")]
     pub path: PathBuf,
     /// Data size of a new image
-    #[arg(long, value_parser = parse_bytes)]
+    #[arg(long, value_parser = parse_bytes, allow_negative_numbers = true)]
     pub size: Option<u64>,
     /// Layout of a new image; defaults to pages of 2048 bytes, 64 per block
     #[command(flatten)]
@@ -209,7 +209,7 @@ pub struct ImageArguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub spare: Option<u64>,
     /// Pages per erase block, for --spare-layout linux
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=1 << 16))]
     pub pages_per_block: u32,
     /// Position of the tags in the spare area
     #[arg(long, value_enum, default_value_t = SpareLayout::Mkyaffs2image)]

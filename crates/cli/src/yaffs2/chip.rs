@@ -15,6 +15,8 @@ use std::path::Path;
 
 /// Without anything said, pages have so many bytes.
 const PAGE_BYTES: u32 = 2048;
+/// The largest pages, of chips that have spare areas to match.
+const LARGEST_PAGE_BYTES: u64 = 1 << 16;
 const PAGES_PER_BLOCK: u32 = 64;
 
 /// A chip, what is known of how its tags are stored, and the lock on a device.
@@ -42,14 +44,22 @@ pub fn device(path: &Path, read_only: bool) -> Result<(MtdNand, File)> {
     }
 }
 
+/// The sizes of a page and its spare area. No image of pages of other sizes could be told from anything else.
+pub fn page_and_spare(page: u64, spare: Option<u64>) -> Result<(u32, u32)> {
+    if !page.is_power_of_two() || !(512..=LARGEST_PAGE_BYTES).contains(&page) {
+        return Err(Error::user(format!("--page {page} is no size of a page"))
+            .hint("pages have a power of two of bytes: 512, 1K, 2K, and so on up to 64K"));
+    }
+    let spare = spare.unwrap_or(page / 32);
+    if spare > LARGEST_PAGE_BYTES {
+        return Err(Error::user(format!("--spare {spare} is too large")).hint("spare areas have at most 64 KiB"));
+    }
+    Ok((page as u32, spare as u32))
+}
+
 /// A layout that was given, in part or whole.
 pub fn layout(given: &LayoutArguments) -> Result<ImageLayout> {
-    let small = |name: &str, bytes: u64| {
-        let wrong = || Error::user(format!("--{name} {bytes} is too large")).hint("pages have at most 64 KiB");
-        u32::try_from(bytes).ok().filter(|&bytes| bytes <= 1 << 16).ok_or_else(wrong)
-    };
-    let page = given.page.map_or(Ok(PAGE_BYTES), |bytes| small("page", bytes))?;
-    let spare = given.spare.map_or(Ok(page / 32), |bytes| small("spare", bytes))?;
+    let (page, spare) = page_and_spare(given.page.unwrap_or(PAGE_BYTES.into()), given.spare)?;
     // YAFFS1's tags, which alone are on such pages, are spread over all of the spare area.
     let yaffs1 = page == yaffs1::PAGE_BYTES;
     let offset = given.spare_offset.unwrap_or(if spare == 0 || yaffs1 { 0 } else { 2 });
@@ -67,15 +77,16 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
     let given = &chip.layout;
     if given.page.is_some() {
         let layout = layout(given)?;
-        if !read_only {
-            not_otherwise(chip, Some(&layout))?;
+        match not_otherwise(chip, Some(&layout)) {
+            Err(other) if read_only => note("warning", other.message()),
+            outcome => outcome?,
         }
         return Ok((ImageNand::open(path, read_only, Some(&layout))?, None));
     }
     if let Some(option) = given.spare.and(Some("--spare")).or(given.spare_offset.and(Some("--spare-offset"))) {
         return Err(Error::user(format!("{option} is given without --page")).hint("pass --page, too"));
     }
-    if !read_only && (chip.inband_tags || given.pages_per_block.is_some()) {
+    if !read_only && (chip.inband_tags || chip.no_tags_ecc || given.pages_per_block.is_some()) {
         not_otherwise(chip, None)?;
     }
     let nand = ImageNand::open(path, read_only, None).map_err(with_options)?;
@@ -130,12 +141,13 @@ fn not_otherwise(chip: &ChipArguments, given: Option<&ImageLayout>) -> Result<()
     // Of pages that are others it says nothing how many there are in a block.
     let asked = given.map_or(chip.layout.pages_per_block, |given| Some(given.pages_per_block));
     let same_blocks = blocks.zip(asked).is_none_or(|(found, asked)| found == asked);
-    if same_pages && same_blocks {
+    let same_tags = inband || !chip.no_tags_ecc;
+    if same_pages && same_blocks && same_tags {
         return Ok(());
     }
     let pages = format!("pages of {} bytes with {} of spare area", found.page_bytes, found.spare_total_bytes);
     let of_blocks = blocks.map_or_else(String::new, |blocks| format!(", {blocks} in a block"));
-    let tags = if inband { ", and tags in the pages" } else { "" };
+    let tags = if inband { ", and tags in the pages" } else { ", and tags with error correction" };
     Err(Error::user(format!("{} has {pages}{of_blocks}{tags}: another layout was given", chip.path.display()))
         .hint("omit the layout to have it detected; to look at it by this one, open it read-only: --read-only"))
 }
@@ -222,4 +234,18 @@ pub fn volume(given: &ChipArguments) -> Result<Volume> {
         note("warning", &format!("{path}: was it cut off, or is it damaged? {}", told.join("; ")));
     }
     Ok(volume)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_have_a_power_of_two_of_bytes() {
+        assert_eq!(page_and_spare(2048, None).unwrap(), (2048, 64));
+        assert_eq!(page_and_spare(512, Some(0)).unwrap(), (512, 0));
+        for (page, spare) in [(0, None), (256, None), (3000, None), (1 << 17, None), (2048, Some(1 << 17))] {
+            assert!(page_and_spare(page, spare).unwrap_err().cure().is_some(), "{page} {spare:?}");
+        }
+    }
 }

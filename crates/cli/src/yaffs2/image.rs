@@ -1,7 +1,9 @@
 //! `image`: a folder becomes an image.
 
 use crate::arguments::{ImageArguments, SpareLayout, Times};
+use crate::chip::page_and_spare;
 use crate::paths::show;
+use crate::unfinished::Unfinished;
 use pocketstone_cli::show_bytes;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -24,48 +26,24 @@ pub fn image(arguments: &ImageArguments) -> Result<u8> {
         return Err(Error::user(format!("{} is not a folder", folder.display())).hint("specify a folder"));
     }
     let form = form(arguments)?;
-    // Beside its place first: half an image is none.
-    let temporary = temporary(file);
     let exists = file.symlink_metadata().is_ok();
     if exists && !arguments.force {
         return Err(Error::user(format!("{} exists", file.display())).hint("--force overwrites it"));
     }
-    let create = || format!("cannot create {}", temporary.display());
-    let out = File::options().write(true).create_new(true).open(&temporary).user(create)?;
-    let written = out.metadata().user(create).and_then(|own| {
-        let mut builder = Builder {
-            arguments,
-            time_s: fixed_time(arguments.times)?,
-            own: (own.dev(), own.ino()),
-            names: HashMap::new(),
-        };
-        builder.build(BufWriter::new(out), &form, &top)
-    });
-    let finished = written.and_then(|done| {
-        std::fs::rename(&temporary, file).user(|| format!("cannot create {}", file.display())).map(|()| done)
-    });
-    if finished.is_err() {
-        // That it failed is said already.
-        let _ = std::fs::remove_file(&temporary);
-    }
-    let (objects, bytes) = finished?;
+    let create = || format!("cannot create {}", file.display());
+    let unfinished = Unfinished::beside(file)?;
+    let out = File::create_new(unfinished.path()).user(create)?;
+    let own = out.metadata().user(create)?;
+    let mut builder =
+        Builder { arguments, time_s: fixed_time(arguments.times)?, own: (own.dev(), own.ino()), names: HashMap::new() };
+    let (objects, bytes) = builder.build(BufWriter::new(out), &form, &top)?;
+    unfinished.finish(arguments.force)?;
     say!("{}: {objects} objects, {}", file.display(), show_bytes(bytes));
     Ok(0)
 }
 
-fn temporary(file: &Path) -> std::path::PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".new");
-    name.into()
-}
-
 fn form(arguments: &ImageArguments) -> Result<ImageForm> {
-    let small = |bytes: u64| {
-        let wrong = || Error::user(format!("{bytes} bytes are too large")).hint("pages have at most 64 KiB");
-        u32::try_from(bytes).ok().filter(|&bytes| bytes <= 1 << 16).ok_or_else(wrong)
-    };
-    let page = small(arguments.page)?;
-    let spare = arguments.spare.map_or(Ok(page / 32), small)?;
+    let (page, spare) = page_and_spare(arguments.page, arguments.spare)?;
     let spare = if arguments.inband_tags { 0 } else { spare };
     let offset = match arguments.spare_layout {
         _ if arguments.inband_tags => 0,

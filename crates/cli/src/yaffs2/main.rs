@@ -14,6 +14,7 @@ mod inspect;
 mod make;
 mod paths;
 mod serve;
+mod unfinished;
 
 use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};

@@ -2,6 +2,7 @@
 
 use crate::arguments::MkfsArguments;
 use crate::chip;
+use crate::unfinished::{Unfinished, parent};
 use pocketstone_cli::mounts::not_a_directory;
 use pocketstone_cli::show_bytes;
 use pocketstone_core::error::Context;
@@ -9,10 +10,13 @@ use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::{Geometry, ImageLayout, ImageNand, Nand};
 use pocketstone_vfs::{ROOT, SetAttr};
 use pocketstone_yaffs2::{OpenOptions, Operations, Volume};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Fewer blocks leave no room beside those that are kept free.
 const FEWEST_BLOCKS: u32 = 8;
+/// More have no numbers in YAFFS2's tags; one block of them stays unused.
+const MOST_PAGES: u64 = 1 << 28;
 
 pub fn mkfs(arguments: &MkfsArguments) -> Result<u8> {
     if chip::is_device(&arguments.path) { device(arguments) } else { image(arguments) }
@@ -76,28 +80,50 @@ fn image(arguments: &MkfsArguments) -> Result<u8> {
         return Err(Error::user(format!("{bytes} bytes are not a multiple of the block size {block_bytes}"))
             .hint("specify a multiple of --page x --pages-per-block"));
     }
-    let too_large = || Error::user(format!("{bytes} bytes are too many blocks")).hint("specify a smaller --size");
+    let too_large = || {
+        let most = MOST_PAGES.saturating_mul(layout.page_bytes.into()) - block_bytes;
+        Error::user(format!("{} are too many pages", show_bytes(bytes)))
+            .hint(format!("specify a --size of at most {}, or larger pages", show_bytes(most)))
+    };
     let blocks = u32::try_from(bytes / block_bytes).map_err(|_| too_large())?;
+    if (u64::from(blocks) + 1) * u64::from(layout.pages_per_block) > MOST_PAGES {
+        return Err(too_large());
+    }
     if blocks < FEWEST_BLOCKS {
         return Err(Error::user(format!("{bytes} bytes are {blocks} blocks"))
             .hint(format!("YAFFS2 requires at least {FEWEST_BLOCKS} blocks: {}", show_bytes(block_bytes * 8))));
     }
-    if path.exists() {
-        if !arguments.force {
-            return Err(Error::user(format!("{name} exists")).hint("--force destroys its contents"));
-        }
+    let old = path.metadata().ok();
+    if old.is_some() && !arguments.force {
+        return Err(Error::user(format!("{name} exists")).hint("--force destroys its contents"));
+    }
+    let pages = u64::from(blocks) * u64::from(layout.pages_per_block);
+    enough_room(path, pages * layout.stride(), old.as_ref().map_or(0, |old| old.blocks() * 512))?;
+    if old.is_some() {
         // Whoever is using it keeps it: a lock says so.
         drop(ImageNand::open(path, false, Some(&ImageLayout { pages_per_block: 1, ..one_byte() }))?);
         std::fs::remove_file(path).user(|| format!("cannot remove {name}"))?;
     }
-    let made = fill(path, &layout, blocks, arguments.inband_tags);
-    if made.is_err() {
-        // Half an image is of no use. That it failed is said already.
-        let _ = std::fs::remove_file(path);
-    }
-    made.user(|| format!("cannot create a volume in {name}"))?;
+    let unfinished = Unfinished::beside(path)?;
+    fill(&unfinished.path(), &layout, blocks, arguments.inband_tags)
+        .user(|| format!("cannot create a volume in {name}"))?;
+    unfinished.finish(false)?;
     say!("{name}: an empty volume of {}", show_bytes(bytes));
     Ok(0)
+}
+
+/// Refuses an image for which there is no room, before all of that is filled. `freed`: bytes of what it replaces.
+fn enough_room(path: &Path, bytes: u64, freed: u64) -> Result<()> {
+    let folder = parent(path);
+    let space = rustix::fs::statvfs(folder).user(|| format!("cannot examine {}", folder.display()))?;
+    let free = space.f_bfree.saturating_mul(space.f_frsize).saturating_add(freed);
+    // Where nothing is counted there may be any room.
+    if space.f_blocks == 0 || free >= bytes {
+        return Ok(());
+    }
+    let (needed, free) = (show_bytes(bytes), show_bytes(free));
+    Err(Error::user(format!("{} needs {needed}, and {} has {free} free", path.display(), folder.display()))
+        .hint("specify a smaller --size, or a file elsewhere"))
 }
 
 /// A layout that any file has.
@@ -124,4 +150,56 @@ fn fill(path: &Path, layout: &ImageLayout, blocks: u32, inband_tags: bool) -> Re
         volume.set_attributes(ROOT, &owner)?;
     }
     Ok(volume.close()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{ChipArguments, LayoutArguments};
+
+    fn arguments(path: &Path, size: u64, page: u64) -> MkfsArguments {
+        let layout = LayoutArguments { page: Some(page), ..LayoutArguments::default() };
+        MkfsArguments { path: path.to_owned(), size: Some(size), layout, inband_tags: false, force: false }
+    }
+
+    #[test]
+    fn an_image_is_written_to_with_the_tags_that_it_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        mkfs(&arguments(&path, 16 << 20, 2048)).unwrap();
+        let chip = ChipArguments { path, ..ChipArguments::default() };
+        assert!(chip::open(&chip, false).unwrap().options.tags_ecc);
+        for layout in [LayoutArguments::default(), LayoutArguments { page: Some(2048), ..LayoutArguments::default() }] {
+            let without = ChipArguments { no_tags_ecc: true, layout, ..chip.clone() };
+            let refused = chip::open(&without, false).err().unwrap();
+            assert!(refused.message().contains("tags with error correction: another layout"), "{}", refused.message());
+            assert!(refused.cure().unwrap().contains("omit"));
+            // To look at it does no harm.
+            assert!(!chip::open(&without, true).unwrap().options.tags_ecc);
+        }
+    }
+
+    #[test]
+    fn an_image_without_room_is_refused_before_it_is_begun() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        let refused = mkfs(&arguments(&path, 1 << 40, 2048)).unwrap_err();
+        assert_eq!(refused.message(), "1 TiB are too many pages");
+        let refused = enough_room(&path, 1 << 60, 0).unwrap_err();
+        assert!(refused.message().contains("image needs 1048576 TiB"), "{}", refused.message());
+        assert!(enough_room(&path, 1, 0).is_ok() && enough_room(&path, 1 << 60, 1 << 60).is_ok());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn nothing_else_is_left_beside_a_new_image() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        mkfs(&arguments(&path, 1 << 20, 2048)).unwrap();
+        assert!(mkfs(&arguments(&path, 1 << 20, 2048)).unwrap_err().message().ends_with("exists"));
+        mkfs(&MkfsArguments { force: true, ..arguments(&path, 1 << 20, 2048) }).unwrap();
+        // 512 pages with 64 bytes of spare area.
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 512 * 2112);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::arguments::{ChipArguments, MountArguments};
 use crate::chip::{self, Opened};
-use pocketstone_cli::mounts::{HelperArguments, is_generic, not_a_directory, options_of, set_flag};
+use pocketstone_cli::mounts::{HelperArguments, is_generic, log_file, not_a_directory, options_of, set_flag};
 use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -88,7 +88,7 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
     arguments.chip.path = canonical(&arguments.chip.path)?;
     arguments.directory = canonical(&arguments.directory)?;
     if let Some(log) = &arguments.log {
-        arguments.log = Some(std::path::absolute(log).user(|| format!("cannot find {}", log.display()))?);
+        arguments.log = Some(log_file(log)?);
     }
     let path = arguments.chip.path.clone();
     let text = path.to_str().ok_or_else(|| Error::user(format!("{} is not UTF-8", path.display())))?;

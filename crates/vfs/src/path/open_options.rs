@@ -1,4 +1,4 @@
-use super::{File, FileSystem};
+use super::{File, FileSystem, LINKS_MAX};
 use crate::{Attr, Error, FileType, Held, Meta, Operations, Result};
 
 /// Options for opening a file, like [`std::fs::OpenOptions`].
@@ -92,15 +92,33 @@ impl OpenOptions {
         if self.create_new {
             return self.make(fs, path);
         }
-        let attr = match fs.metadata(path) {
-            // Somebody else may make it meanwhile: then that one is opened.
-            Err(Error::NotFound) if self.create => match self.make(fs, path) {
-                Err(Error::Exists) => fs.metadata(path)?,
+        match fs.metadata(path) {
+            Err(Error::NotFound) if self.create => self.open_or_make(fs, path.to_vec()),
+            found => self.open_found(fs, &found?),
+        }
+    }
+
+    /// Makes what was not there.
+    fn open_or_make<'a, V: Operations>(&self, fs: &'a FileSystem<V>, mut path: Vec<u8>) -> Result<File<'a, V>> {
+        for _ in 0..=LINKS_MAX {
+            match self.make(fs, &path) {
+                Err(Error::Exists) => {}
                 made => return made,
-            },
-            found => found?,
-        };
-        self.open_found(fs, &attr)
+            }
+            match fs.metadata(&path) {
+                Err(Error::NotFound) => {}
+                // Somebody else made it meanwhile.
+                found => return self.open_found(fs, &found?),
+            }
+            match fs.read_link(&path) {
+                // A link to nothing: that is made.
+                Ok(target) => path = beside(&path, &target),
+                // What somebody else made is gone again.
+                Err(Error::NotFound | Error::Invalid) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::TooManySymlinks)
     }
 
     fn make<'a, V: Operations>(&self, fs: &'a FileSystem<V>, path: &[u8]) -> Result<File<'a, V>> {
@@ -122,4 +140,11 @@ impl OpenOptions {
         }
         Ok(File::new(handle, (self.read, self.write, self.append)))
     }
+}
+
+/// The path that a symbolic link's target is, which is relative to the link's directory.
+fn beside(link: &[u8], target: &[u8]) -> Vec<u8> {
+    let directory = link.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+    let start = if target.starts_with(b"/") { &[] } else { &link[..directory] };
+    [start, target].concat()
 }
