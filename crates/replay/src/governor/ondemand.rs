@@ -24,7 +24,7 @@ use pocketstone_core::Result;
 use super::kernel::sampling_ns;
 use super::sampling::{Clock, at};
 use super::tunables::Tunables;
-use super::{Decision, Domain, Governor, Moment, nearest};
+use super::{Decision, Domain, Governor, Moment, at_least, nearest};
 use crate::device::Cluster;
 
 /// Names of the tunables.
@@ -69,7 +69,9 @@ impl Ondemand {
             highest
         } else {
             clock.periods = 1;
-            nearest(all, u64::from(lowest) + window.load * u64::from(highest - lowest) / 100)
+            let wanted = u64::from(lowest) + window.load * u64::from(highest - lowest) / 100;
+            // A bias is taken off the lowest operating point that carries the load, not off the nearest.
+            if clock.powersave_bias > 0 { at_least(all, wanted) } else { nearest(all, wanted) }
         };
         clock.go(domain, Some(target))
     }
