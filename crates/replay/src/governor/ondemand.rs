@@ -21,7 +21,7 @@
 
 use pocketstone_core::Result;
 
-use super::kernel::sampling_ns;
+use super::kernel::{sampling_ns, ten_ms_us};
 use super::sampling::{Clock, at};
 use super::tunables::Tunables;
 use super::{Decision, Domain, Governor, Moment, at_least, nearest};
@@ -45,7 +45,7 @@ impl Ondemand {
     /// # Errors
     /// `ErrorKind::User` if one is out of its range.
     pub fn new(tunables: &Tunables, cluster: &Cluster) -> Result<Self> {
-        let sampling_ns = sampling_ns(tunables, cluster)?;
+        let sampling_ns = sampling_ns(tunables, cluster, ten_ms_us)?;
         let io_is_busy = tunables.switch("io_is_busy", false)?;
         Ok(Ondemand {
             up_threshold: tunables.number("up_threshold", 95, 1, 100)?,
