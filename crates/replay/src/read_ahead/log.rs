@@ -31,7 +31,7 @@ struct Step {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum What {
-    /// The file was opened: its window starts anew.
+    /// The file was opened, or closed to be opened again: its window starts anew.
     Open,
     Read(Request),
     Write(Request),
@@ -59,7 +59,11 @@ impl LoggedFiles {
                     }
                     let request = Request { offset, bytes: asked.max(done) };
                     let what = match call {
-                        SystemCall::Open => What::Open,
+                        // What opens a file often has no name yet, so that its close is all that tells.
+                        SystemCall::Open | SystemCall::Close => {
+                            positions.remove(&file);
+                            What::Open
+                        }
                         SystemCall::Read if done > 0 => What::Read(request),
                         SystemCall::Write if done > 0 => What::Write(Request { offset, bytes: done }),
                         _ => continue,
