@@ -21,7 +21,7 @@ pub(super) struct Recorded {
     pub medium: Medium,
     /// Read-ahead in force.
     pub in_force: Setting,
-    /// Time in all of the cell's calls, of its plain twin where there is one.
+    /// Time in all of the cell's calls, with the one before the first request; of its plain twin where there is one.
     pub measured_ns: f64,
     /// The part of it that is not reading: computing, writing.
     pub other_ns: f64,
@@ -54,8 +54,9 @@ impl Recorded {
         }
         let unknown = || Error::user("the effective read-ahead is unknown");
         let in_force = medium.setting(&outcome.read_ahead).ok_or_else(unknown)?;
-        let plain = store.calls(store.plain_twin(cell.id)?.unwrap_or(cell.id))?;
-        let measured_ns = plain.iter().map(|c| c.latency_ns as f64).sum();
+        let plain = store.plain_twin(cell.id)?.unwrap_or(cell.id);
+        let prefetched = store.json::<Outcome>(plain, "outcome")?.prefetched.map_or(0, |call| call.latency_ns);
+        let measured_ns = store.calls(plain)?.iter().map(|c| c.latency_ns as f64).sum::<f64>() + prefetched as f64;
         let of = |reads, latencies_ns, other_ns| Recorded {
             cell: cell.id,
             medium,
@@ -115,7 +116,7 @@ impl Recorded {
 
     /// What the reads do together.
     pub fn total(&self, rules: Rules, setting: Setting) -> Work {
-        self.work(rules, setting).in_calls()
+        self.work(rules, setting).total()
     }
 
     /// What each read did and how long it took.
