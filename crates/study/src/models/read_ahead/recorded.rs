@@ -12,6 +12,10 @@ use pocketstone_workload::population::FILES_FOLDER;
 use pocketstone_workload::{ReadSpec, Workload};
 use std::collections::BTreeSet;
 
+/// Of what comes into the page cache, at most so much may come by page faults, which the model of logged reads leaves
+/// out: their time would count as independent of read-ahead.
+const MOST_FAULTED: f64 = 0.1;
+
 /// A cell's reads, and what the read-ahead was that they were made with.
 #[derive(Debug, Clone)]
 pub(super) struct Recorded {
@@ -82,6 +86,7 @@ impl Recorded {
                     return Err(Error::user("the cell's event log has no file reads")
                         .hint("trace the cell on a board that can trace system calls"));
                 }
+                refuse_what_reads_do_not_tell(&logged, in_force)?;
                 let latencies: Vec<f64> = logged.latencies_ns().map(|ns| ns as f64).collect();
                 let other_ns = (measured_ns - latencies.iter().sum::<f64>()).max(0.0);
                 Ok(of(Reads::Logged(logged), latencies, other_ns))
@@ -114,7 +119,7 @@ impl Recorded {
         }
     }
 
-    /// What the reads do together.
+    /// What the reads do together, with the call before them.
     pub fn total(&self, rules: Rules, setting: Setting) -> Work {
         self.work(rules, setting).total()
     }
@@ -142,4 +147,22 @@ impl Recorded {
         let within = calls.iter().map(|c| (before(c.start_ns + c.latency_ns + 1) - before(c.start_ns)) as f64);
         Ok(self.work(Rules::Linux6_1, self.in_force).observed(within))
     }
+}
+
+/// A log without read-ahead does not show what larger windows bring from behind the last read, and the model of its
+/// reads has no page faults.
+pub(super) fn refuse_what_reads_do_not_tell(logged: &LoggedFiles, in_force: Setting) -> Result<()> {
+    if in_force.window_pages() == 0 {
+        return Err(Error::user("the run was made without read-ahead: its event log does not tell how far files go")
+            .hint("record the run with a window, such as `--set read_ahead_bytes=128KiB`"));
+    }
+    let faulted = logged.faulted();
+    if faulted > MOST_FAULTED {
+        let percent = 100.0 * faulted;
+        let why = format!("{percent:.0}% of what the run brought into the page cache came by page faults, not reads");
+        return Err(Error::user(why).hint(
+            "the model supports runs that read their files: keep the program itself off the volume, and map no files",
+        ));
+    }
+    Ok(())
 }
