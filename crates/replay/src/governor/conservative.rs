@@ -24,8 +24,7 @@
 //! | --- | --- | --- |
 //! | up_threshold, down_threshold | % | 80, 20 |
 //! | freq_step | % of the maximum | 5; 0 never changes anything |
-//! | sampling_rate | us | as [`super::ondemand`]'s, before 4.14 at least 20 ticks; old: 1000 times the transition
-//! latency, at least 20 ticks |
+//! | sampling_rate | us | as [`super::ondemand`]'s; old: 1000 times the latency; before 4.14 at least 20 ticks |
 //! | sampling_down_factor | samples | 1; old: 5 |
 //! | kernel, hz | as [`super::ondemand`]'s; the old revision has no kernel | |
 

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Addresses that a file may have, in bytes: none is larger.
 const SLOT_BYTES: u64 = 1 << 30;
-/// From one range to the next. Each begins a page further on than a multiple of 1 GiB would, as ranges of files that lie
-/// one after another in a region do: else all of them would begin in set 0 of every array.
+/// From one range to the next. Each begins a page further into its GiB than the one before: else all would begin
+/// in set 0 of every array, as files one after another in a region do not.
 const SMALL_STRIDE_BYTES: u64 = SLOT_BYTES + SMALL_PAGE_BYTES;
 const HUGE_STRIDE_BYTES: u64 = SLOT_BYTES + (1 << HUGE_PAGE_BITS);
 
