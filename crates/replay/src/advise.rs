@@ -3,7 +3,7 @@
 use crate::activity::Activity;
 use crate::bound::front;
 use crate::device::{Cluster, Device};
-use crate::governor::Spec;
+use crate::governor::{DEFAULT_HZ, Spec};
 use crate::levers::Levers;
 use crate::simulate::simulate;
 use pocketstone_core::units::parse_ns;
@@ -73,16 +73,27 @@ pub struct Advice {
 ///
 /// # Errors
 /// `ErrorKind::User` if one is not understood, which is a fault of this list.
-pub fn candidates(cluster: &Cluster) -> Result<Vec<Spec>> {
+pub fn candidates(device: &Device, cluster: &Cluster) -> Result<Vec<Spec>> {
     let khz: Vec<u32> = cluster.points.iter().map(|p| p.khz).collect();
     let inner = khz.get(1..khz.len().saturating_sub(1)).unwrap_or_default();
     let mut texts: Vec<String> = vec!["performance".into(), "powersave".into()];
     texts.extend(inner.iter().map(|khz| format!("fixed:{khz}kHz")));
-    texts.extend(["ondemand-legacy".into(), "conservative".into(), "conservative-legacy".into(), "database".into()]);
+    texts.extend([
+        "ondemand".into(),
+        "ondemand-legacy".into(),
+        "conservative".into(),
+        "conservative-legacy".into(),
+        "database".into(),
+    ]);
+    // No period is shorter than two ticks: those would be the same governor under another name.
+    let ticks_us = 2_000_000 / u64::from(device.hz.unwrap_or(DEFAULT_HZ));
+    let rates_us: Vec<u64> = [10_000, 50_000].into_iter().filter(|us| *us >= ticks_us).collect();
     for up in [60, 80, 95] {
-        texts.extend([10_000, 50_000].map(|us| format!("ondemand{{up_threshold={up},sampling_rate={us}}}")));
+        texts.extend(rates_us.iter().map(|us| format!("ondemand{{up_threshold={up},sampling_rate={us}}}")));
     }
-    texts.extend([5, 20].map(|step| format!("conservative{{freq_step={step},sampling_rate=10000}}")));
+    if let Some(us) = rates_us.first() {
+        texts.extend([5, 20].map(|step| format!("conservative{{freq_step={step},sampling_rate={us}}}")));
+    }
     texts.push("interactive".into());
     // A quarter, a half and three quarters up the frequencies.
     for part in 1..4 {
@@ -188,13 +199,26 @@ mod tests {
     #[test]
     fn every_candidate_can_be_on_its_device_and_no_two_are_one() {
         let device = device();
-        let found = candidates(&device.clusters[0]).unwrap();
+        let found = candidates(&device, &device.clusters[0]).unwrap();
         let advice = rank(&[run()], &device, &one_core(), &found, Budget::Over(0.1)).unwrap();
         assert_eq!(advice.ranked.len(), found.len());
         assert!(found.len() >= 30, "{}", found.len());
-        for name in ["performance", "powersave", "ondemand-legacy", "interactive", "schedutil", "database"] {
+        for name in ["performance", "powersave", "ondemand", "ondemand-legacy", "interactive", "schedutil", "database"]
+        {
             assert!(found.iter().any(|s| s.to_string() == name), "{name}");
         }
+    }
+
+    /// Two ticks are 8 ms at 250 Hz and 20 ms at 100 Hz.
+    #[test]
+    fn no_candidate_samples_more_often_than_its_kernel_can() {
+        let shortest = |hz| {
+            let mut device = device();
+            device.hz = hz;
+            let found = candidates(&device, &device.clusters[0]).unwrap();
+            found.iter().filter(|spec| spec.to_string().contains("sampling_rate=10000")).count()
+        };
+        assert_eq!([None, Some(100)].map(shortest), [5, 0]);
     }
 
     #[test]

@@ -283,11 +283,13 @@ def ticks(o):
               [(50000, 2265600), (200000, 422400)])
 
     # Conservative of the phone era samples at multiples of its period, also with one core.
-    for hz, rate in [(100, 15000), (100, 30000), (128, 30000), (250, 30000)]:
-        first = whole(rate, hz)
+    for hz, rate in [(100, 50000), (100, 215000), (128, 190000), (250, 90000)]:
+        # No period is shorter than 20 ticks.
+        period = max(rate, 20 * 1000000 // hz)
+        first = whole(period, hz)
         late = -(-(first * 2 + 100) // tick(hz)) * tick(hz)
         begins = int(first * 2 + 100)
-        again = together(late, rate, hz)
+        again = together(late, period, hz)
         o.add(f"conservative-legacy deferred with a period of {rate} us at {hz} Hz",
               f"conservative-legacy{{hz={hz},sampling_rate={rate}}}", "nexus6", 300000,
               [f"idle {begins}us, busy {int(again) + 2000 - begins}us"],

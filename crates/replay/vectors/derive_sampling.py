@@ -93,13 +93,14 @@ def ondemand(o):
             return max(ticks, latency_us if latency_us > 2000 else min(1000 * latency_us, 2000))
         return max(ticks, latency_us + latency_us // 2)
 
-    for version, latency_us, hz in [((4, 9), 1, 250), ((4, 9), 12, 250), ((4, 13), 100, 1000), ((4, 14), 1, 250),
+    for version, latency_us, hz in [((4, 9), 1, 250), ((4, 9), 90, 250), ((4, 13), 100, 1000), ((4, 14), 1, 250),
                                     ((4, 14), 100, 250), ((4, 19), 100, 100), ((5, 10), 9, 250), ((5, 10), 3, 1000),
                                     ((6, 8), 500, 300), ((6, 9), 500, 1000), ((6, 11), 3000, 1000), ((6, 11), 1, 1000),
                                     ((6, 12), 500, 1000), ((6, 12), 8000, 1000), ((6, 12), 0, 2000), ((6, 12), 0, 250)]:
         name = ".".join(map(str, version))
-        period = period_us(latency_us, version, hz)
         for governor, to in [("ondemand", hi), ("conservative", 422400)]:
+            least = 20 * 1000000 // hz if governor == "conservative" and version < (4, 14) else 0
+            period = max(period_us(latency_us, version, hz), least)
             o.add(f"{governor} default period of {name} with {latency_us} us at {hz} Hz",
                   f"{governor}{{kernel={name},hz={hz}}}", "nexus6", 300000, [f"busy {period + 1000}us"],
                   f"kernel {name}, latency {latency_us} us, {hz} Hz: {period} us; load 100 -> {to}", [(period, to)],
@@ -142,7 +143,8 @@ def conservative(o):
             ("the top is the top", 2572800, [100, 100, 100, 5, 5]), ("the bottom is the bottom", 422400, [5] * 4 + [90] * 3)]
     for legacy, factor in [(False, 1), (True, 5)]:
         governor = "conservative-legacy" if legacy else "conservative"
-        spec = governor if legacy else "conservative{sampling_rate=10000}"
+        # Of 2000 ticks a second 20 are 10 ms, which no period is shorter than.
+        spec = "conservative-legacy{hz=2000}" if legacy else "conservative{sampling_rate=10000}"
         for name, start, loads in runs:
             loads = [l for l in loads for _ in range(5 if legacy and l < 50 and len(loads) < 10 else 1)]
             w = [(10000, l) for l in loads]

@@ -38,6 +38,7 @@ const OTHERS_LOAD: Tunable = tunable("others_load", "% of cores without a thread
 const OTHERS_FREQ: Tunable = tunable("others_freq", "kHz of cores without a thread", "0");
 const RATE: &str = "by kernel, transition latency and hz, at least two ticks";
 const OLD_RATE: &str = "1000 x the transition latency, at least 10000";
+const OLD_CONSERVATIVE_RATE: &str = "1000 x the transition latency, at least 20 ticks";
 
 /// Tunables of both revisions of conservative but those of their kernels.
 const fn conservative(rate: &'static str, down_factor: &'static str) -> [Tunable; 5] {
@@ -55,7 +56,7 @@ const CONSERVATIVE: [Tunable; 7] = {
     [a, b, c, d, e, HZ, KERNEL]
 };
 const CONSERVATIVE_LEGACY: [Tunable; 6] = {
-    let [a, b, c, d, e] = conservative(OLD_RATE, "5");
+    let [a, b, c, d, e] = conservative(OLD_CONSERVATIVE_RATE, "5");
     [a, b, c, d, e, OLD_HZ]
 };
 

@@ -24,13 +24,13 @@
 //! | --- | --- | --- |
 //! | up_threshold, down_threshold | % | 80, 20 |
 //! | freq_step | % of the maximum | 5; 0 never changes anything |
-//! | sampling_rate | us | as [`super::ondemand`]'s; old: 1000 times the transition latency, at least 10000 |
+//! | sampling_rate | us | as [`super::ondemand`]'s; old: 1000 times the latency; before 4.14 at least 20 ticks |
 //! | sampling_down_factor | samples | 1; old: 5 |
 //! | kernel, hz | as [`super::ondemand`]'s; the old revision has no kernel | |
 
 use pocketstone_core::{Error, Result};
 
-use super::kernel::{Wheel, legacy_sampling_ns, sampling_ns};
+use super::kernel::{Wheel, legacy_sampling_ns, sampling_ns, twenty_ticks_us};
 use super::sampling::{Sampler, at};
 use super::tunables::Tunables;
 use super::{Decision, Domain, Governor, Moment, at_least, at_most};
@@ -71,13 +71,13 @@ impl Conservative {
             ))
             .hint("lower down_threshold or raise up_threshold"));
         }
-        let sampling_ns = if legacy { legacy_sampling_ns(tunables, cluster)? } else { sampling_ns(tunables, cluster)? };
+        let period_ns = if legacy { legacy_sampling_ns } else { sampling_ns };
         Ok(Conservative {
             legacy,
             up_threshold,
             down_threshold,
             freq_step: tunables.number("freq_step", 5, 0, 100)?,
-            sampling_ns,
+            sampling_ns: period_ns(tunables, cluster, twenty_ticks_us)?,
             sampling_down_factor: tunables.number("sampling_down_factor", if legacy { 5 } else { 1 }, 1, 100_000)?,
             wheel: if legacy { Wheel::legacy(tunables)? } else { Wheel::EXACT },
             sampler: Sampler::default(),

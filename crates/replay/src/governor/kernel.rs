@@ -7,6 +7,10 @@ use crate::device::Cluster;
 
 /// The version that is replayed where none is said: the one of today's rules.
 const TODAY: Version = Version(6, 12);
+/// Ticks a second of a device that names none.
+pub(crate) const DEFAULT_HZ: u32 = 250;
+/// The phone era's.
+const LEGACY_HZ: u64 = 100;
 /// Two milliseconds, the longest time between two changes that is derived from a latency in 6.9 to 6.11.
 const LONGEST_US: u64 = 2000;
 
@@ -48,20 +52,32 @@ pub(super) fn between_changes_us(latency_ns: u64, version: Version) -> u64 {
 /// user error if one is out of its range.
 ///
 /// Since 4.14 the default is [`between_changes_us`], and neither it nor a setting is shorter than two ticks
-/// ("cpufreq: governor: Drop min_sampling_rate"); before, 10 ms took the place of the two ticks.
-pub(super) fn sampling_ns(tunables: &Tunables, cluster: &Cluster) -> Result<u64> {
-    let (version, hz) = (Version::of(tunables)?, hz(tunables, 250)?);
-    let least_us = if version >= Version(4, 14) { 2_000_000 / hz } else { 10_000 };
+/// ("cpufreq: governor: Drop min_sampling_rate"); before, `before_us` of the ticks a second took the place of the two
+/// ticks: [`ten_ms_us`] or [`twenty_ticks_us`].
+pub(super) fn sampling_ns(tunables: &Tunables, cluster: &Cluster, before_us: fn(u64) -> u64) -> Result<u64> {
+    let (version, hz) = (Version::of(tunables)?, hz(tunables, u64::from(DEFAULT_HZ))?);
+    let least_us = if version >= Version(4, 14) { 2_000_000 / hz } else { before_us(hz) };
     let default_us = between_changes_us(cluster.transition_latency_ns, version).clamp(least_us, 3_600_000_000);
     Ok(tunables.time_ns("sampling_rate", default_us, 1)?.max(least_us * 1000))
 }
 
-/// The period of the phone era's governors that sample: 1000 times the transition latency, at least 10 ms. A user
-/// error if `sampling_rate` is out of its range.
-pub(super) fn legacy_sampling_ns(tunables: &Tunables, cluster: &Cluster) -> Result<u64> {
+/// The period of the phone era's governors that sample: 1000 times the transition latency, at least `least_us` of the
+/// ticks a second. A user error if `sampling_rate` is out of its range.
+pub(super) fn legacy_sampling_ns(tunables: &Tunables, cluster: &Cluster, least_us: fn(u64) -> u64) -> Result<u64> {
+    let least_us = least_us(hz(tunables, LEGACY_HZ)?);
     // 1000 times a latency in ns, in us, is the same number.
-    let default_us = cluster.transition_latency_ns.clamp(10_000, 3_600_000_000);
-    Ok(tunables.time_ns("sampling_rate", default_us, 1)?.max(10_000_000))
+    let default_us = cluster.transition_latency_ns.clamp(least_us, 3_600_000_000);
+    Ok(tunables.time_ns("sampling_rate", default_us, 1)?.max(least_us * 1000))
+}
+
+/// The shortest period of ondemand before 4.14: its idle time is exact.
+pub(super) fn ten_ms_us(_hz: u64) -> u64 {
+    10_000
+}
+
+/// The shortest period of conservative before 4.14, whose kernels say that it is bound to ticks: twice ten of them.
+pub(super) fn twenty_ticks_us(hz: u64) -> u64 {
+    20_000_000 / hz
 }
 
 /// What timers run on: ticks, which timers run at, counted from the replay's start.
@@ -76,7 +92,7 @@ impl Wheel {
 
     /// The timers of the phone era's kernels, for the tunable `hz`. A user error if it is out of its range.
     pub(super) fn legacy(tunables: &Tunables) -> Result<Wheel> {
-        Ok(Wheel { hz: hz(tunables, 100)? })
+        Ok(Wheel { hz: hz(tunables, LEGACY_HZ)? })
     }
 
     /// From one tick to the next, cut to whole nanoseconds.

@@ -20,6 +20,7 @@ pub mod schedutil;
 mod spec;
 pub mod tunables;
 
+pub(crate) use kernel::DEFAULT_HZ;
 use pocketstone_core::hint::Hint;
 pub use spec::Spec;
 

@@ -21,10 +21,10 @@
 
 use pocketstone_core::Result;
 
-use super::kernel::sampling_ns;
+use super::kernel::{sampling_ns, ten_ms_us};
 use super::sampling::{Clock, at};
 use super::tunables::Tunables;
-use super::{Decision, Domain, Governor, Moment, nearest};
+use super::{Decision, Domain, Governor, Moment, at_least, nearest};
 use crate::device::Cluster;
 
 /// Names of the tunables.
@@ -45,7 +45,7 @@ impl Ondemand {
     /// # Errors
     /// `ErrorKind::User` if one is out of its range.
     pub fn new(tunables: &Tunables, cluster: &Cluster) -> Result<Self> {
-        let sampling_ns = sampling_ns(tunables, cluster)?;
+        let sampling_ns = sampling_ns(tunables, cluster, ten_ms_us)?;
         let io_is_busy = tunables.switch("io_is_busy", false)?;
         Ok(Ondemand {
             up_threshold: tunables.number("up_threshold", 95, 1, 100)?,
@@ -69,7 +69,9 @@ impl Ondemand {
             highest
         } else {
             clock.periods = 1;
-            nearest(all, u64::from(lowest) + window.load * u64::from(highest - lowest) / 100)
+            let wanted = u64::from(lowest) + window.load * u64::from(highest - lowest) / 100;
+            // A bias is taken off the lowest operating point that carries the load, not off the nearest.
+            if clock.powersave_bias > 0 { at_least(all, wanted) } else { nearest(all, wanted) }
         };
         clock.go(domain, Some(target))
     }

@@ -43,7 +43,7 @@
 
 use pocketstone_core::{Error, Result};
 
-use super::kernel::{Wheel, legacy_sampling_ns};
+use super::kernel::{Wheel, legacy_sampling_ns, ten_ms_us};
 use super::sampling::Clock;
 use super::tunables::Tunables;
 use super::{Decision, Domain, Governor, Moment, Others, at_least};
@@ -100,7 +100,7 @@ impl OndemandLegacy {
             ))
             .hint("their difference is the load below which the frequency is lowered: keep it above 0"));
         }
-        let sampling_ns = legacy_sampling_ns(tunables, cluster)?;
+        let sampling_ns = legacy_sampling_ns(tunables, cluster, ten_ms_us)?;
         let io_is_busy = tunables.switch("io_is_busy", false)?;
         let multi_core = tunables.number("up_threshold_multi_core", 80, 1, 100)?;
         let multi_differential = tunables.number("down_differential_multi_core", 3, 0, 99)?;

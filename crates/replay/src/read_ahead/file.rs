@@ -6,7 +6,7 @@ use super::{Advice, Request, Rules, Setting};
 
 /// Above so many more misses than hits, faults no longer read around.
 const MOST_FAULT_MISSES: u64 = 100;
-/// Where 6.1 stops to count them.
+/// Where 3.0 and later stop to count them.
 const COUNTED_FAULT_MISSES: u64 = 10 * MOST_FAULT_MISSES;
 /// Pages that a fault of 6.1 maps at once where they are cached (fault_around_bytes is 64 KiB).
 const FAULT_AROUND_PAGES: u64 = 16;
@@ -90,7 +90,7 @@ impl OpenFile {
             read_one(cache, page, take);
         }
         mapping.map(page);
-        if !self.rules.today() {
+        if self.rules.follows_faults() {
             self.before = Some(page);
         }
     }
@@ -98,17 +98,17 @@ impl OpenFile {
     /// A fault on a page that is not cached.
     fn fault(&mut self, cache: &mut PageCache, advice: MapAdvice, page: u64, take: &mut impl FnMut(u64)) {
         let window = self.setting.window_pages();
-        let follows = !self.rules.today() && page > 0 && self.before == Some(page - 1);
+        let follows = self.rules.follows_faults() && page > 0 && self.before == Some(page - 1);
         if advice == MapAdvice::Sequential || follows {
             return self.missed(cache, page, window, take);
         }
-        if !self.rules.today() || self.fault_misses < COUNTED_FAULT_MISSES {
+        if self.rules.follows_faults() || self.fault_misses < COUNTED_FAULT_MISSES {
             self.fault_misses += 1;
         }
         if self.fault_misses > MOST_FAULT_MISSES {
             return;
         }
-        let ahead = if self.rules.today() { window / 4 } else { 0 };
+        let ahead = if self.rules.follows_faults() { 0 } else { window / 4 };
         self.window = Window { first: page.saturating_sub(window / 2), pages: window, ahead };
         self.carry_out(cache, Pass { first: self.window.first, pages: window, ahead }, take);
     }

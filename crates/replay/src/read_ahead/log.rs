@@ -9,6 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct LoggedFiles {
     files: BTreeMap<u16, Known>,
     steps: Vec<Step>,
+    /// Pages that came into the page cache in a read.
+    read_pages: u64,
+    /// Pages that the threads brought there outside all calls: by faults on mappings, which a program's own is.
+    fault_pages: u64,
 }
 
 /// What the log says of a file.
@@ -31,7 +35,7 @@ struct Step {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum What {
-    /// The file was opened: its window starts anew.
+    /// The file was opened, or closed to be opened again: its window starts anew.
     Open,
     Read(Request),
     Write(Request),
@@ -42,7 +46,7 @@ impl LoggedFiles {
     pub fn from_log(log: &EventLog, window: Window, threads: &BTreeSet<u32>, folder: &str) -> Self {
         let here: BTreeSet<u16> =
             (0..).zip(&log.files).filter(|(_, name)| name.contains(folder)).map(|(n, _)| n).collect();
-        let mut logged = LoggedFiles { files: BTreeMap::new(), steps: Vec::new() };
+        let mut logged = LoggedFiles { files: BTreeMap::new(), steps: Vec::new(), read_pages: 0, fault_pages: 0 };
         let mut open = BTreeMap::new();
         let mut positions: BTreeMap<u16, u64> = BTreeMap::new();
         for event in log.events.iter().filter(|e| window.holds(e.time_ns)) {
@@ -59,7 +63,11 @@ impl LoggedFiles {
                     }
                     let request = Request { offset, bytes: asked.max(done) };
                     let what = match call {
-                        SystemCall::Open => What::Open,
+                        // What opens a file often has no name yet, so that its close is all that tells.
+                        SystemCall::Open | SystemCall::Close => {
+                            positions.remove(&file);
+                            What::Open
+                        }
                         SystemCall::Read if done > 0 => What::Read(request),
                         SystemCall::Write if done > 0 => What::Write(Request { offset, bytes: done }),
                         _ => continue,
@@ -72,6 +80,11 @@ impl LoggedFiles {
                     logged.steps.push(Step { file, what, latency_ns: event.time_ns - start_ns });
                 }
                 EventKind::CacheMiss { file: Some(file), page, pages } if here.contains(&file) => {
+                    match open.get(&event.pid) {
+                        Some((_, SystemCall::Read, ..)) => logged.read_pages += u64::from(pages),
+                        None if threads.contains(&event.pid) => logged.fault_pages += u64::from(pages),
+                        _ => {}
+                    }
                     let known = logged.files.entry(file).or_default();
                     known.missed.extend(page..page + u64::from(pages));
                     known.bytes = known.bytes.max((page + u64::from(pages)) * PAGE_BYTES);
@@ -95,6 +108,11 @@ impl LoggedFiles {
     /// Number of reads.
     pub fn reads(&self) -> u64 {
         self.steps.iter().filter(|s| matches!(s.what, What::Read(_))).count() as u64
+    }
+
+    /// Share of page faults in the pages that came into the page cache by reads and faults.
+    pub fn faulted(&self) -> f64 {
+        self.fault_pages as f64 / (self.read_pages + self.fault_pages).max(1) as f64
     }
 
     /// Time in each read, in order.

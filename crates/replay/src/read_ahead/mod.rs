@@ -81,6 +81,12 @@ impl Rules {
     pub(crate) fn today(self) -> bool {
         self == Rules::Linux6_1
     }
+
+    /// Whether a fault on the page after the last one's counts as sequential. Since 3.0 ("readahead: trigger mmap
+    /// sequential readahead on PG_readahead") a marker a quarter before the end of what is read around tells it.
+    pub(crate) fn follows_faults(self) -> bool {
+        self == Rules::Linux2_6_37
+    }
 }
 
 /// What a program said of a file by posix_fadvise.

@@ -225,6 +225,11 @@ fn faults_read_around_until_they_miss_too_often() {
     let normal = MapAdvice::Normal;
     let found = touched(Rules::Linux6_1, on(), normal, &[100, 101, 107, 108, 3, 3]);
     assert_eq!(found, [row(84, 115), vec![], vec![], row(116, 147), row(0, 31), vec![]]);
+    // 3.12 has the same marker, maps page by page, and does not take the page after a fault for sequential.
+    let found = touched(Rules::Linux3_12, on(), normal, &[100, 101, 107, 108, 3, 3]);
+    assert_eq!(found, [row(84, 115), vec![], vec![], row(116, 147), row(0, 31), vec![]]);
+    let found = touched(Rules::Linux3_12, on(), normal, &[100, 115, 116]);
+    assert_eq!(found, [row(84, 115), vec![], row(116, 131)]);
     // 2.6.37 set no marker, and took the page after a fault for sequential.
     let found = touched(Rules::Linux2_6_37, on(), normal, &[100, 108, 400, 416, 415]);
     assert_eq!(found, [row(84, 115), vec![], row(384, 415), row(400, 431)[16..].to_vec(), vec![]]);

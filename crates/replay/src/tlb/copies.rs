@@ -11,7 +11,8 @@ pub(super) const SMALL_PAGE_BYTES: u64 = 1 << SMALL_PAGE_BITS;
 const OTHER_PAGES: u64 = 1 << 28;
 pub(super) const BUFFER: u64 = 1 << 32;
 pub(super) const FILE: u64 = 1 << 40;
-pub(super) const HUGE_FILE: u64 = 1 << 44;
+/// Beyond every file with small pages, however many there are.
+pub(super) const HUGE_FILE: u64 = 1 << 56;
 /// A call touches this many small pages beside buffer and file, so many pages apart: stack, metadata, the kernel's.
 const OTHER_PAGES_PER_CALL: u64 = 16;
 const OTHER_PAGES_APART: u64 = 37;

@@ -9,6 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Addresses that a file may have, in bytes: none is larger.
 const SLOT_BYTES: u64 = 1 << 30;
+/// From one range to the next. Each begins a page further into its GiB than the one before: else all would begin
+/// in set 0 of every array, as files one after another in a region do not.
+const SMALL_STRIDE_BYTES: u64 = SLOT_BYTES + SMALL_PAGE_BYTES;
+const HUGE_STRIDE_BYTES: u64 = SLOT_BYTES + (1 << HUGE_PAGE_BITS);
 
 /// A file as the model sees it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -184,11 +188,11 @@ impl Model {
 }
 
 fn small(kept: Kept) -> u64 {
-    FILE + kept.slot * SLOT_BYTES
+    FILE + kept.slot * SMALL_STRIDE_BYTES
 }
 
 fn address(kept: Kept) -> u64 {
-    if kept.huge { HUGE_FILE + kept.slot * SLOT_BYTES } else { small(kept) }
+    if kept.huge { HUGE_FILE + kept.slot * HUGE_STRIDE_BYTES } else { small(kept) }
 }
 
 /// Which pages an address lies in.
@@ -201,26 +205,52 @@ mod tests {
     use super::*;
     use std::path::Path;
 
+    fn model(threshold_bytes: Option<u64>) -> Model {
+        let devices = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../devices");
+        Model {
+            tlb: Tlb::new(&Processor::load(&devices, "i5-750").unwrap()),
+            threshold_bytes,
+            request_bytes: 4096,
+            files: BTreeMap::new(),
+            free_slots: BTreeSet::new(),
+            slots: 0,
+        }
+    }
+
+    fn create(file: u32, bytes: u64) -> [Operation; 2] {
+        [Operation::Create { file }, Operation::Append { file, bytes }]
+    }
+
     /// By hand: 16 other pages and the buffer's, once, and a page of each file that has a range of its own.
     #[test]
     fn the_range_of_a_deleted_file_is_the_next_ones() {
-        let devices = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../devices");
-        let processor = Processor::load(&devices, "i5-750").unwrap();
         let walks = |between: Operation| {
-            let mut model = Model {
-                tlb: Tlb::new(&processor),
-                threshold_bytes: None,
-                request_bytes: 4096,
-                files: BTreeMap::new(),
-                free_slots: BTreeSet::new(),
-                slots: 0,
-            };
-            let [first, second] =
-                [0, 1].map(|file| [Operation::Create { file }, Operation::Append { file, bytes: 4096 }]);
+            let mut model = model(None);
+            let [first, second] = [0, 1].map(|file| create(file, 4096));
             first.iter().chain([&between]).chain(&second).for_each(|operation| model.apply(operation).unwrap());
             model.tlb.counts().walks
         };
         assert_eq!(walks(Operation::Close { file: 0 }), 16 + 1 + 2);
         assert_eq!(walks(Operation::Delete { file: 0 }), 16 + 1 + 1);
+    }
+
+    /// The second level has 512 entries, and its sets 4 each: room for 40 files unless they share one set. The first
+    /// level has 32 entries for huge pages.
+    #[test]
+    fn files_do_not_share_a_set() {
+        for (threshold_bytes, files) in [(None, 40), (Some(0), 24)] {
+            let mut model = model(threshold_bytes);
+            let all = (0..files).flat_map(|file| create(file, 4096));
+            all.for_each(|operation| model.apply(&operation).unwrap());
+            let before = model.tlb.counts().walks;
+            (0..files).for_each(|file| model.apply(&Operation::ReadFile { file }).unwrap());
+            assert_eq!(model.tlb.counts().walks, before, "{threshold_bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_has_small_pages_however_many_there_are() {
+        let kept = |huge| Kept { bytes: 4096, slot: 1 << 20, huge };
+        assert_eq!([false, true].map(|huge| page_bits(address(kept(huge)))), [SMALL_PAGE_BITS, HUGE_PAGE_BITS]);
     }
 }

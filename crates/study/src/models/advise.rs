@@ -122,7 +122,7 @@ fn ranked(
 ) -> Result<Answer> {
     let (seed, cycles_scale) = seed_scale;
     let levers = setting.levers(seed, cycles_scale)?;
-    let mut governors = advise::candidates(replay::cluster(device, setting)?)?;
+    let mut governors = advise::candidates(device, replay::cluster(device, setting)?)?;
     governors.extend(question.governors.iter().filter(|g| !governors.contains(g)).cloned().collect::<Vec<_>>());
     let advice = advise::rank(activities, device, &levers, &governors, question.budget)?;
     let changed = LEVERS.iter().filter(|l| setting.value(l.name) != l.default);

@@ -96,7 +96,7 @@ fn of_group(store: &Store, group: &[Recorded], rules: &[Rules]) -> Result<Vec<Ro
         let off = Setting { mount_pages: 0, advice: Advice::Normal, ..recorded.in_force };
         for rules in rules {
             let [on, off] = [recorded.in_force, off].map(|setting| recorded.work(*rules, setting));
-            let [on_ns, off_ns] = [&on, &off].map(|work| time.of(work.in_calls(), work.pages_in_calls()));
+            let [on_ns, off_ns] = [&on, &off].map(|work| time.of(work.total(), &work.pages));
             let saved = |with: f64, without: f64| if with > 0.0 { 1.0 - without / with } else { 0.0 };
             rows.push(Row {
                 cell: recorded.cell,
@@ -104,8 +104,8 @@ fn of_group(store: &Store, group: &[Recorded], rules: &[Rules]) -> Result<Vec<Ro
                 page_reads: on.total().pages,
                 prefetched_pages: on.prefetch.pages,
                 page_senses: sense.map(|sense| sense.of(on.total(), &on.pages)),
-                total_ns: on_ns,
-                page_saving: saved(on.in_calls().pages as f64, off.in_calls().pages as f64),
+                total_ns: time.of(on.in_calls(), on.pages_in_calls()),
+                page_saving: saved(on.total().pages as f64, off.total().pages as f64),
                 time_saving: saved(on_ns, off_ns),
             });
         }

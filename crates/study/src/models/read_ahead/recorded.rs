@@ -12,6 +12,10 @@ use pocketstone_workload::population::FILES_FOLDER;
 use pocketstone_workload::{ReadSpec, Workload};
 use std::collections::BTreeSet;
 
+/// Of what comes into the page cache, at most so much may come by page faults, which the model of logged reads leaves
+/// out: their time would count as independent of read-ahead.
+const MOST_FAULTED: f64 = 0.1;
+
 /// A cell's reads, and what the read-ahead was that they were made with.
 #[derive(Debug, Clone)]
 pub(super) struct Recorded {
@@ -21,7 +25,7 @@ pub(super) struct Recorded {
     pub medium: Medium,
     /// Read-ahead in force.
     pub in_force: Setting,
-    /// Time in all of the cell's calls, of its plain twin where there is one.
+    /// Time in all of the cell's calls, with the one before the first request; of its plain twin where there is one.
     pub measured_ns: f64,
     /// The part of it that is not reading: computing, writing.
     pub other_ns: f64,
@@ -54,8 +58,9 @@ impl Recorded {
         }
         let unknown = || Error::user("the effective read-ahead is unknown");
         let in_force = medium.setting(&outcome.read_ahead).ok_or_else(unknown)?;
-        let plain = store.calls(store.plain_twin(cell.id)?.unwrap_or(cell.id))?;
-        let measured_ns = plain.iter().map(|c| c.latency_ns as f64).sum();
+        let plain = store.plain_twin(cell.id)?.unwrap_or(cell.id);
+        let prefetched = store.json::<Outcome>(plain, "outcome")?.prefetched.map_or(0, |call| call.latency_ns);
+        let measured_ns = store.calls(plain)?.iter().map(|c| c.latency_ns as f64).sum::<f64>() + prefetched as f64;
         let of = |reads, latencies_ns, other_ns| Recorded {
             cell: cell.id,
             medium,
@@ -81,6 +86,7 @@ impl Recorded {
                     return Err(Error::user("the cell's event log has no file reads")
                         .hint("trace the cell on a board that can trace system calls"));
                 }
+                refuse_what_reads_do_not_tell(&logged, in_force)?;
                 let latencies: Vec<f64> = logged.latencies_ns().map(|ns| ns as f64).collect();
                 let other_ns = (measured_ns - latencies.iter().sum::<f64>()).max(0.0);
                 Ok(of(Reads::Logged(logged), latencies, other_ns))
@@ -113,9 +119,9 @@ impl Recorded {
         }
     }
 
-    /// What the reads do together.
+    /// What the reads do together, with the call before them.
     pub fn total(&self, rules: Rules, setting: Setting) -> Work {
-        self.work(rules, setting).in_calls()
+        self.work(rules, setting).total()
     }
 
     /// What each read did and how long it took.
@@ -141,4 +147,22 @@ impl Recorded {
         let within = calls.iter().map(|c| (before(c.start_ns + c.latency_ns + 1) - before(c.start_ns)) as f64);
         Ok(self.work(Rules::Linux6_1, self.in_force).observed(within))
     }
+}
+
+/// A log without read-ahead does not show what larger windows bring from behind the last read, and the model of its
+/// reads has no page faults.
+pub(super) fn refuse_what_reads_do_not_tell(logged: &LoggedFiles, in_force: Setting) -> Result<()> {
+    if in_force.window_pages() == 0 {
+        return Err(Error::user("the run was made without read-ahead: its event log does not tell how far files go")
+            .hint("record the run with a window, such as `--set read_ahead_bytes=128KiB`"));
+    }
+    let faulted = logged.faulted();
+    if faulted > MOST_FAULTED {
+        let percent = 100.0 * faulted;
+        let why = format!("{percent:.0}% of what the run brought into the page cache came by page faults, not reads");
+        return Err(Error::user(why).hint(
+            "the model supports runs that read their files: keep the program itself off the volume, and map no files",
+        ));
+    }
+    Ok(())
 }

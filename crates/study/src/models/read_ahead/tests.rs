@@ -48,12 +48,16 @@ fn put(store: &mut Store, point: serde_json::Value, workload: serde_json::Value,
         at += latency_ns + 1000;
     }
     let window = point["read_ahead_bytes"].as_u64().unwrap();
-    let outcome = json!({
+    // The call gets as many pages as the window has, a millisecond each.
+    let prefetched = (workload["prefetch"] == "willneed")
+        .then(|| json!({ "latency_ns": window / 4096 * MS, "resident_pages": window / 4096 }));
+    let mut outcome = json!({
         "format": 2, "facts": {}, "start_ns": 0, "end_ns": at, "calls": calls.len(), "chip": null, "flash": null,
         "read_ahead": { "bdi": "mtd-0", "default_bytes": 0, "bytes": window, "advice": "none",
                         "resident_pages_before": null },
-        "database": null, "unavailable": []
+        "database": null, "unavailable": [], "prefetched": null
     });
+    outcome["prefetched"] = prefetched.into();
     let file_system = point["file_system"].clone();
     let plan = json!({ "format": 2, "seed": 1, "volume": { "file_system": file_system }, "trace": traced,
         "workload": workload, "read_ahead": null });
@@ -160,6 +164,30 @@ fn the_advice_ranks_every_window_for_the_run_that_was_asked_about() {
     assert!(error.cure().is_some());
 }
 
+/// By hand, 40 pages: without a window each is read alone. With one of 32, the call brings 32, and the requests 4, 8
+/// and 16 more.
+#[test]
+fn what_a_call_before_the_requests_reads_counts_in_advice_and_savings() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::create(&folder.path().join("results"), []).unwrap();
+    let mut workload = reads(40);
+    workload["prefetch"] = json!("willneed");
+    put(&mut store, point(0), workload.clone(), &[1; 40], false);
+    let with = [&[0; 32][..], &[4, 8, 0, 0, 16, 0, 0, 0]].concat();
+    put(&mut store, point(131_072), workload, &with, false);
+    let answer = read_ahead(&store, &study(STUDY), "read_ahead_bytes = 131072").unwrap();
+    assert!((answer.measured_ns - 60.4e6).abs() < 1.0 && (answer.modelled_ns - 60.4e6).abs() < 1.0, "{answer:?}");
+    let of = |bytes| answer.ranked.iter().find(|c| c.window_bytes == bytes && c.by == ReadAheadBy::Mount).unwrap();
+    assert_eq!([0, 131_072].map(|bytes| of(bytes).page_reads), [40.0, 60.0]);
+    assert!((of(0).total_ns - 40.4e6).abs() < 1.0 && (of(131_072).total_ns - 60.4e6).abs() < 1.0, "{answer:?}");
+    refresh(&mut store, &study(STUDY)).unwrap();
+    let sql =
+        "SELECT page_saving, time_saving FROM read_ahead_models WHERE read_ahead_bytes = 131072 AND rules = '6.1'";
+    let found: Vec<[f64; 2]> = store.rows(sql, [], |r| Ok([r.get(0)?, r.get(1)?])).unwrap();
+    // Costs of a page are those of calls that read one and touched one.
+    assert!((found[0][0] - 1.0 / 3.0).abs() < 1e-9 && (found[0][1] - 1.0 / 3.0).abs() < 1e-9, "{found:?}");
+}
+
 #[test]
 fn a_databases_reads_come_from_its_event_log() {
     use pocketstone_replay::read_ahead::{LoggedFiles, Medium};
@@ -195,10 +223,47 @@ fn a_databases_reads_come_from_its_event_log() {
         let work = found.work(medium, rules, Setting::raw_nand(kib << 10, Advice::Normal));
         work.iter().map(|w| w.pages).collect::<Vec<_>>()
     };
+    let refused = |bytes| recorded::refuse_what_reads_do_not_tell(&found, Setting::raw_nand(bytes, Advice::Normal));
+    assert!(refused(131_072).is_ok() && refused(0).unwrap_err().cure().unwrap().contains("read_ahead_bytes"));
     assert_eq!(pages(Rules::Linux6_1, 0), [0, 1, 1, 0]);
     assert_eq!(pages(Rules::Linux6_1, 128), [0, 1, 1, 0]);
     // The jump backward opened a window of 4 under the old rules.
     assert_eq!(pages(Rules::Linux3_12, 128), [0, 1, 4, 0]);
+}
+
+/// Calls without positions: page 0, and, once the file was closed, 0 again and 1. Page 3 comes by a fault.
+#[test]
+fn a_closed_file_is_read_from_its_start_and_faults_are_told_from_reads() {
+    use pocketstone_replay::read_ahead::{LoggedFiles, Medium};
+    let event = |time_ns, kind| Event { time_ns, cpu: 0, pid: 7, kind };
+    let file = Some(0);
+    let enter = |call| EventKind::Enter { call, file, offset: None, bytes: 4096 };
+    let exit = |call, result| EventKind::Exit { call, result };
+    let miss = |page| EventKind::CacheMiss { file, page, pages: 1 };
+    let (read, close) = (SystemCall::Read, SystemCall::Close);
+    let kinds = [
+        enter(read),
+        miss(0),
+        exit(read, 4096),
+        miss(3),
+        enter(close),
+        exit(close, 0),
+        enter(read),
+        exit(read, 4096),
+        enter(read),
+        miss(1),
+        exit(read, 4096),
+    ];
+    let events = (1..).zip(kinds).map(|(time_ns, kind)| event(time_ns, kind)).collect();
+    let log = EventLog { tasks: Vec::new(), files: vec!["/mnt/f/a".into()], marks: Vec::new(), events };
+    let window = pocketstone_core::events::Window { start_ns: 0, end_ns: 1000 };
+    let found = LoggedFiles::from_log(&log, window, &[7].into(), "/f/");
+    let medium = Medium { io_pages: 0, fan_out: None };
+    let work = found.work(medium, Rules::Linux6_1, Setting::raw_nand(0, Advice::Normal));
+    assert_eq!(work.iter().map(|w| w.pages).collect::<Vec<_>>(), [1, 0, 1]);
+    assert!((found.faulted() - 1.0 / 3.0).abs() < 1e-9);
+    let setting = Setting::raw_nand(131_072, Advice::Normal);
+    assert!(recorded::refuse_what_reads_do_not_tell(&found, setting).unwrap_err().chain().contains("page faults"));
 }
 
 #[test]
