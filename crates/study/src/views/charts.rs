@@ -321,12 +321,13 @@ pub(crate) fn replay_table(store: &Store, replay: &ReplaySpec) -> Result<Option<
         Ok((r.get::<_, String>(0)?, r.get::<_, String>(1)?, r.get::<_, i64>(2)?, r.get::<_, f64>(3)?, own))
     };
     let (rows, origin) = store.with_origin(|store| store.rows(&sql, [&replay.name], row))?;
-    type Key = (String, Vec<String>);
+    // Phones' logs of one workload differ only in what is no factor: the whole point tells them apart.
+    type Key = ((String, String), Vec<String>);
     let mut table: BTreeMap<Key, (Factors, i64, BTreeMap<String, f64>)> = BTreeMap::new();
-    for (point, metric, n, median, own) in rows {
+    for (text, metric, n, median, own) in rows {
         let point: Factors =
-            serde_json::from_str(&point).map_err(|e| Error::user("a point is not valid JSON").because(e))?;
-        let key = (crate::views::rows::sort_key(&point), own);
+            serde_json::from_str(&text).map_err(|e| Error::user("a point is not valid JSON").because(e))?;
+        let key = ((crate::views::rows::sort_key(&point), text), own);
         table.entry(key).or_insert_with(|| (point, n, BTreeMap::new())).2.insert(metric, median);
     }
     if table.is_empty() {
