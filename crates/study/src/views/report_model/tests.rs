@@ -3,6 +3,7 @@
 use super::*;
 use crate::results::stats::Spread;
 use crate::specification::metric::Unit;
+use crate::views::rows::rows;
 use pocketstone_core::origin::Origin;
 use rusqlite::params;
 
@@ -197,6 +198,22 @@ fn a_cost_of_tracing_that_is_not_above_zero_is_noise() {
     // Where times repeat to the bit nothing is noise.
     store.set_facts([("board.repeats_to_the_bit", "yes")]).unwrap();
     assert_eq!(costs(&store).0, ["-17.80 %", "+4.00 %"]);
+}
+
+#[test]
+fn a_condition_is_asked_once_of_each_point() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = results(folder.path());
+    // Points of one low end: whatever compares each with all others takes a minute.
+    let sql = "WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 2099)
+               INSERT INTO main.statistic SELECT 'e', json_object('requests', i), 'used_bytes', 3, 8, 8, 7, 9, NULL
+               FROM n";
+    store.db.execute(sql, []).unwrap();
+    let began = std::time::Instant::now();
+    let of = |only| rows(&store, "statistic", "e", "used_bytes", Some(only)).unwrap().len();
+    assert_eq!(of("requests > 0 AND origin = 'measured' AND low = 7"), 2000);
+    assert_eq!(of("requests < 110"), 10);
+    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
 }
 
 #[test]
