@@ -249,6 +249,31 @@ fn values_of_a_table_have_the_unit_and_the_origin_of_their_metric() {
 }
 
 #[test]
+fn lines_are_joined_along_their_axis_and_a_stack_keeps_what_is_unavailable() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = results(folder.path());
+    let chart = |kind: &str| {
+        let text = format!(
+            "{STUDY}[[chart]]\nname='c'\ntitle='t'\ncaption='c'\nkind='{kind}'\nx={{label='x'}}\ny={{label='y'}}\n\
+             query=\"SELECT column1 AS series, column2 AS x, column3 AS y, column4 AS label FROM (VALUES \
+             ('b', 3, 30, 'last'), ('b', 1, 10, 'first'), ('a', 2, 5, ''), ('b', 2, NULL, ''))\""
+        );
+        let study = Study::parse("s.toml", &text).unwrap();
+        charts::chart(&store, &study, &study.charts[0]).unwrap()
+    };
+    for kind in ["lines", "steps"] {
+        let figure = chart(kind);
+        assert_eq!(figure.series.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["b", "a"]);
+        assert_eq!(figure.series[0].points.iter().map(|p| (p.x, p.y)).collect::<Vec<_>>(), [(1.0, 10.0), (3.0, 30.0)]);
+        let labels: Vec<(usize, &str)> = figure.beside.iter().map(|b| (b.point, b.label.as_str())).collect();
+        assert_eq!(labels, [(0, "first"), (1, "last")]);
+    }
+    assert_eq!(chart("scatter").series[0].points[0].x, 3.0);
+    let parts = chart("stacked-bars").series[0].points.iter().map(|p| p.y.is_nan()).collect::<Vec<_>>();
+    assert_eq!(parts, [false, false, true]);
+}
+
+#[test]
 fn a_column_says_what_its_ends_are_once_or_in_each_cell() {
     let row = |n: usize| Row {
         point: Factors::default(),
