@@ -274,6 +274,18 @@ fn lines_are_joined_along_their_axis_and_a_stack_keeps_what_is_unavailable() {
 }
 
 #[test]
+fn what_counts_operations_of_all_tasks_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = results(folder.path());
+    let sql = "INSERT INTO flash_op (cell, number, time_ns, kind, page, pages, pid, task)
+               VALUES (1, 0, 5, 'sense', 7, 1, 3, 'workload'), (1, 1, 6, 'sense', 8, 1, 4, 'ubifs_bgt')";
+    store.db.execute(sql, []).unwrap();
+    let table = tasks_table(&store).unwrap().unwrap();
+    assert_eq!(table.rows.len(), 2);
+    assert!(table.caption.contains("over time and by block are those of all tasks"), "{}", table.caption);
+}
+
+#[test]
 fn a_column_says_what_its_ends_are_once_or_in_each_cell() {
     let row = |n: usize| Row {
         point: Factors::default(),
