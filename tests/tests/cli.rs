@@ -197,6 +197,9 @@ fn wrong_usage_ends_with_2_and_shows_the_right_one() {
     lab(folder.path(), &["run", "s.toml", "--resume", "a", "--output", "b"])
         .ends_with(2)
         .complains(&["'--resume <DIR>' cannot be used with '--output <DIR>'"]);
+    for no_percent in ["nan", "inf", "-1"] {
+        lab(folder.path(), &["compare", "a", "b", "--max-regression", no_percent]).ends_with(2);
+    }
     // What is for programs alone is no silent wish for a study.
     for wish in [["--set", "file_system=tmpfs"], ["--repetitions", "1"], ["--files", "."]] {
         lab(folder.path(), &[&["run", "androsh"][..], &wish].concat()).ends_with(2).complains(&["cannot be used with"]);

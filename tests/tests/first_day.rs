@@ -389,8 +389,15 @@ fn a_regression_is_judged_by_the_studys_metrics_and_told_apart_from_noise() {
     let line = page.lines().find(|line| line.contains("operations_per_s")).expect("a row");
     assert!(line.ends_with("| smaller |") && line.contains("| 1000/s | 500/s | -50.0 %"), "{line}");
     assert_eq!(line.matches('|').count(), 7, "{line}");
+    assert_eq!((&json["unjudged_rows"], &rows[0]["reason"]), (&0.into(), &serde_json::Value::Null), "{json}");
+    // What is judged and gone is no success.
+    let five = results::change(&folder.path().join("five-500"));
+    five.execute("DELETE FROM metric WHERE name = 'operations_per_s' AND cell = 1", []).expect("less");
+    compare("five-500", "five-1000").ends_with(0);
+    compare("five-1000", "five-500").ends_with(3).complains(&["1 medians of the first run lack values"]);
     // One run each of a machine that does not repeat to the bit says nothing.
-    let one = compare("one-1000", "one-500").ends_with(0);
+    let one = compare("one-1000", "one-500").ends_with(3);
+    let one = one.complains(&["none of the medians can be judged", "repetitions = 5"]);
     one.says(&[
         "operations_per_s: 1000/s -> 500/s (pairs -50.0 %), cannot tell",
         "4 medians cannot be distinguished from noise",

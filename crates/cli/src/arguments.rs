@@ -214,6 +214,11 @@ fn explained(error: pocketstone_core::Error) -> String {
     [error.chain()].into_iter().chain(error.cure().map(str::to_owned)).collect::<Vec<_>>().join("; ")
 }
 
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse::<f64>().ok().filter(|percent| percent.is_finite() && *percent >= 0.0);
+    percent.ok_or_else(|| "use a number of per cent, 0 or more".to_owned())
+}
+
 /// Arguments of `compare`.
 #[derive(Debug, Args)]
 pub struct CompareArguments {
@@ -226,9 +231,9 @@ pub struct CompareArguments {
     /// Compare runs of different studies, boards or kernels, too
     #[arg(long)]
     pub force: bool,
-    /// Fail (exit status 3) if a judged metric of the study is clearly worse by more than this many per cent, or
-    /// if the second run lacks a cell of the first one
-    #[arg(long, value_name = "PERCENT")]
+    /// Fail (exit status 3) if a judged metric of the study is clearly worse by more than this many per cent, if the
+    /// second run lacks a cell or a judged metric of the first one, or if nothing can be judged
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub max_regression: Option<f64>,
     /// Print as JSON, unchanged metrics included
     #[arg(long, conflicts_with = "markdown")]

@@ -13,8 +13,8 @@ use serde_json::Value;
 /// Compares two runs.
 ///
 /// # Errors
-/// `ErrorKind::User` if they cannot be compared; `ErrorKind::Threshold` if a regression exceeds the limit, or cells are
-/// lost.
+/// `ErrorKind::User` if they cannot be compared; `ErrorKind::Threshold` if a regression exceeds the limit, cells or
+/// metrics are lost, or nothing can be judged.
 pub fn compare(arguments: &CompareArguments) -> Result<u8> {
     let (a, b) = (Store::open(&arguments.a, false)?, Store::open(&arguments.b, false)?);
     let differing = differing_facts(&a, &b)?;
@@ -37,9 +37,19 @@ pub fn compare(arguments: &CompareArguments) -> Result<u8> {
         return Ok(0);
     }
     if !arguments.json && !arguments.markdown {
-        comparison.lost.iter().take(SHOWN).for_each(|cell| say!("  lost: {cell}"));
+        lost(&comparison).for_each(|what| say!("  lost: {what}"));
     }
-    Err(Error::new(ErrorKind::Threshold, faults.join(", and ")))
+    let error = Error::new(ErrorKind::Threshold, faults.join(", and "));
+    Err(match comparison.judged() {
+        (0, 1..) => error.hint("measure with `repetitions = 5` at least: the median of fewer cells has no interval"),
+        (0, 0) => error.hint("measure what the study's `judged_metrics` name in both runs"),
+        _ => error,
+    })
+}
+
+/// The first of what the second run lacks: cells, and metrics of cells that it has.
+fn lost(comparison: &Comparison) -> impl Iterator<Item = &String> {
+    comparison.lost.iter().take(SHOWN).chain(comparison.lost_metrics.iter().take(SHOWN))
 }
 
 /// Cells that are listed at most.
@@ -90,13 +100,14 @@ fn json(arguments: &CompareArguments, comparison: &Comparison, faults: &[String]
         serde_json::json!({
             "point": row.point, "metric": row.metric.name, "a": row.a, "b": row.b, "change": row.change(),
             "low": spread.low() - 1.0, "high": spread.high() - 1.0, "coverage": coverage, "range_of": n,
-            "verdict": row.verdict().words(), "regression": row.regression(),
+            "verdict": row.verdict().words(), "regression": row.regression(), "reason": row.reason(),
         })
     };
     serde_json::json!({
         "format": 1, "a": arguments.a, "b": arguments.b, "identical_cells": comparison.identical,
         "different_cells": comparison.different, "cells_in_one_run": comparison.unmatched,
-        "lost_cells": comparison.lost, "rows": comparison.rows.iter().map(row).collect::<Vec<_>>(),
+        "lost_cells": comparison.lost, "lost_metrics": comparison.lost_metrics,
+        "rows": comparison.rows.iter().map(row).collect::<Vec<_>>(), "unjudged_rows": comparison.judged().1,
         "max_regression_percent": arguments.max_regression, "faults": faults,
     })
 }
@@ -105,10 +116,14 @@ fn json(arguments: &CompareArguments, comparison: &Comparison, faults: &[String]
 fn markdown(arguments: &CompareArguments, comparison: &Comparison, faults: &[String]) -> String {
     let cells = comparison.identical + comparison.different.len();
     let mut text = format!("### {} and {}\n\n", arguments.a.display(), arguments.b.display());
-    text += &match (arguments.max_regression, faults.is_empty()) {
-        (Some(limit), true) => format!("**Passed**: nothing is worse by more than {limit} %.\n\n"),
-        (Some(_), false) => format!("**Failed**: {}.\n\n", faults.join(", and ")),
-        (None, _) => String::new(),
+    text += &match (arguments.max_regression, faults.is_empty(), comparison.judged()) {
+        (Some(limit), true, (_, 0)) => format!("**Passed**: nothing is worse by more than {limit} %.\n\n"),
+        (Some(limit), true, (judged, unjudged)) => format!(
+            "**Passed**: none of {judged} medians is worse by more than {limit} %; {unjudged} others cannot be \
+             judged.\n\n"
+        ),
+        (Some(_), false, _) => format!("**Failed**: {}.\n\n", faults.join(", and ")),
+        (None, ..) => String::new(),
     };
     text += &match comparison.different.len() {
         0 => format!("The logs of all {cells} common cells are bit-identical.\n"),
@@ -135,7 +150,7 @@ fn markdown(arguments: &CompareArguments, comparison: &Comparison, faults: &[Str
     if changed.iter().any(|row| row.verdict() == Verdict::CannotTell) {
         text += &format!("\nSome {CANNOT_TELL}.\n");
     }
-    comparison.lost.iter().take(SHOWN).for_each(|cell| text += &format!("\n- lost: {cell}"));
+    lost(comparison).for_each(|what| text += &format!("\n- lost: {what}"));
     text
 }
 
@@ -148,7 +163,8 @@ fn spread(row: &ComparedPoint) -> String {
         .map_or(String::new(), |name| format!("; {name}: {} to {}", percent(spread.low()), percent(spread.high())))
 }
 
-/// Why the second run fails: it is worse by more than `limit` per cent, or lacks what the first one has.
+/// Why the second run fails: it is worse by more than `limit` per cent, lacks what the first one has, or nothing says
+/// that it is not worse.
 fn faults(comparison: &Comparison, limit: f64) -> Vec<String> {
     let mut faults = Vec::new();
     let worse = comparison.rows.iter().filter(|r| 100.0 * r.regression() > limit).count();
@@ -157,6 +173,13 @@ fn faults(comparison: &Comparison, limit: f64) -> Vec<String> {
     }
     if !comparison.lost.is_empty() {
         faults.push(format!("{} cells of the first run are missing or failed in the second", comparison.lost.len()));
+    }
+    if !comparison.lost_metrics.is_empty() {
+        let medians = comparison.lost_metrics.len();
+        faults.push(format!("{medians} medians of the first run lack values in the second"));
+    }
+    if comparison.judged().0 == 0 {
+        faults.push("none of the medians can be judged".to_owned());
     }
     faults
 }

@@ -63,16 +63,19 @@ pub fn format_bytes(bytes: u64) -> String {
 
 /// A duration for people, with three significant digits.
 pub fn format_ns(ns: f64) -> String {
-    let (unit, factor) = NANOSECONDS[..4].iter().rev().find(|u| ns.abs() >= u.1 as f64).unwrap_or(&NANOSECONDS[0]);
+    format_ns_to(ns, 3)
+}
+
+/// A duration for people, with so many significant digits; whole numbers of a unit have no fraction.
+pub fn format_ns_to(ns: f64, digits: usize) -> String {
+    // Unit and decimals are those of the value as it is written: 999.7 us are 1.00 ms.
+    let reaches = |value: f64, limit: f64| value.abs() >= limit * (1.0 - 0.5 * 10f64.powi(-(digits as i32)));
+    let unit = NANOSECONDS[..4].iter().rev().find(|unit| reaches(ns, unit.1 as f64));
+    let (unit, factor) = unit.unwrap_or(&NANOSECONDS[0]);
     let value = ns / *factor as f64;
-    let digits = if value.abs() >= 100.0 || value == value.trunc() {
-        0
-    } else if value.abs() >= 10.0 {
-        1
-    } else {
-        2
-    };
-    format!("{value:.digits$} {unit}")
+    let whole = 1 + [10.0, 100.0].into_iter().filter(|limit| reaches(value, *limit)).count();
+    let decimals = if value == value.trunc() { 0 } else { digits.saturating_sub(whole) };
+    format!("{value:.decimals$} {unit}")
 }
 
 #[cfg(test)]
@@ -95,6 +98,25 @@ mod tests {
         assert_eq!(format_bytes(0), "0 B");
         assert_eq!(format_ns(1_534_000.0), "1.53 ms");
         assert_eq!(format_ns(0.0), "0 ns");
+    }
+
+    #[test]
+    fn durations_have_the_unit_and_the_digits_of_what_is_written() {
+        for (ns, text) in [
+            (999_700.0, "1.00 ms"),
+            (999_400.0, "999 us"),
+            (999_990_000.0, "1.00 s"),
+            (-999_700.0, "-1.00 ms"),
+            (9_996.0, "10.0 us"),
+            (9_994.0, "9.99 us"),
+            (99_960.0, "100 us"),
+            (99_940.0, "99.9 us"),
+            (0.25, "0.25 ns"),
+            (1.5e12, "1500 s"),
+        ] {
+            assert_eq!(format_ns(ns), text, "{ns}");
+        }
+        assert_eq!((format_ns_to(1_000_400.0, 5), format_ns_to(999_700.0, 4)), ("1.0004 ms".into(), "999.7 us".into()));
     }
 
     #[test]

@@ -136,8 +136,9 @@ pub(crate) fn links(shown: &[ChainQuery], calls: usize, text: usize) -> Links {
 /// The time on a core outside of calls and within each of them, where all of it is known.
 fn split(query: &ChainQuery) -> Option<u64> {
     let on_core = query.on_core_ns?;
-    let whole = query.more_calls == 0 && query.calls.iter().all(|c| c.on_core_ns.is_some() && c.duration_ns.is_some());
-    whole.then_some(on_core)
+    let shown = query.calls.iter().all(|c| c.on_core_ns.is_some() && c.duration_ns.is_some());
+    let more = query.more.iter().all(|sum| sum.on_core_ns.is_some());
+    (shown && more).then_some(on_core)
 }
 
 /// The parts of a query's service time. They never sum up to more than it.
@@ -151,12 +152,12 @@ fn parts(query: &ChainQuery) -> Vec<(Place, u64)> {
     let on_core = split(query);
     let mut parts = vec![(Place::Core, take(on_core.unwrap_or(0)))];
     for place in [Place::Read, Place::Write, Place::Sync, Place::OtherCall] {
-        let of_place = query.calls.iter().filter(|c| Place::of_call(&c.name) == place);
-        let blocked = |c: &ChainCall| {
-            let core = if on_core.is_some() { c.on_core_ns.unwrap_or(0) } else { 0 };
-            c.duration_ns.unwrap_or(0).saturating_sub(core)
+        let shown = query.calls.iter().map(|c| (&c.name, c.duration_ns.unwrap_or(0), c.on_core_ns));
+        let all = shown.chain(query.more.iter().map(|sum| (&sum.name, sum.duration_ns, sum.on_core_ns)));
+        let blocked = |(_, ns, core): (&String, u64, Option<u64>)| {
+            ns.saturating_sub(core.filter(|_| on_core.is_some()).unwrap_or(0))
         };
-        parts.push((place, take(of_place.map(blocked).sum())));
+        parts.push((place, take(all.filter(|c| Place::of_call(c.0) == place).map(blocked).sum())));
     }
     parts.push((Place::Elsewhere, left));
     parts

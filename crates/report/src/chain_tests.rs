@@ -44,6 +44,20 @@ fn time_on_a_core_is_not_guessed_where_a_call_does_not_say_it() {
 }
 
 #[test]
+fn calls_that_are_not_shown_are_part_of_the_time() {
+    use pocketstone_study::views::model::ChainSum;
+    // 10 ms: 2 on a core, 0.5 of them in the read of 3 ms; 40 more writes took 4 ms, with 0.8 on a core.
+    let sum = |on_core_ns| ChainSum { name: "write".into(), duration_ns: 4_000_000, on_core_ns };
+    let query = |on_core_ns| ChainQuery {
+        more_calls: 40,
+        more: vec![sum(on_core_ns)],
+        ..a_query(Some(2_000_000), vec![a_call("read", 1_000_000, 3_000_000, Some(500_000))])
+    };
+    assert_eq!(ms(&parts(&query(Some(800_000)))), [2.0, 2.5, 3.2, 0.0, 0.0, 2.3]);
+    assert_eq!(ms(&parts(&query(None))), [0.0, 3.0, 4.0, 0.0, 0.0, 3.0]);
+}
+
+#[test]
 fn what_lies_side_by_side_is_one_line() {
     let miss = |first_page, pages| ChainMiss { file: "orders.db".into(), first_page, pages };
     assert_eq!(

@@ -2,6 +2,7 @@
 
 use crate::axis::{Axis, drawable};
 use crate::joined;
+use crate::numbers::{FOOTROOM, HEADROOM};
 use crate::palette::{Palette, subject};
 use crate::picture::{Look, Picture, full_name, interval, is_scatter, x_text};
 use crate::stacked::Layout;
@@ -21,6 +22,8 @@ pub(crate) struct Chart {
     pub other: String,
     /// The values as CSV, for other programs.
     pub csv: String,
+    /// Values that it leaves out.
+    pub csv_more: usize,
     /// Name, sample of line and marker, and whether a publication reports it.
     pub legend: Vec<Key>,
     /// What the whiskers are, where there are any.
@@ -138,8 +141,12 @@ fn draw_on(figure: &Figure, style: &Style, also: &[f64]) -> Chart {
     let tops = if numbers { heights.clone() } else { Vec::new() };
     let of_a_place = layout.as_ref().map_or(figure.series.len(), |l| l.stacks.len());
     let count = x.as_ref().map_or(0, |x| x.ticks.len()) * of_a_place;
-    let heights = heights.into_iter().chain(also.iter().copied());
-    let heights = heights.map(|h| if numbers { h * crate::numbers::HEADROOM } else { h });
+    let mut heights: Vec<f64> = heights.into_iter().chain(also.iter().copied()).collect();
+    heights.retain(|&height| drawable(figure.y.scale, height));
+    let most = heights.iter().copied().reduce(f64::max).filter(|_| numbers);
+    let least = heights.iter().copied().reduce(f64::min).filter(|_| bars && is_logarithmic(figure.y.scale));
+    heights.extend(most.map(|most| most * HEADROOM));
+    heights.extend(least.map(|least| least / FOOTROOM));
     let y = Axis::new(figure.y.scale, heights, !is_scatter(figure), 5);
     let svg = match (x, y) {
         (Some(x), Some(y)) => Picture::new(figure, x, y, &tops, count).draw(&looks, markers, layout.as_ref()),
@@ -153,6 +160,7 @@ fn draw_on(figure: &Figure, style: &Style, also: &[f64]) -> Chart {
         logarithmic: is_logarithmic(figure.y.scale),
         other: String::new(),
         csv: csv(figure, rows),
+        csv_more: points().count() - figure.series.iter().map(|s| s.points.len().min(rows)).sum::<usize>(),
         legend,
         whiskers: whiskers(figure),
         undrawn: points().filter(|p| !placed(p)).count(),
@@ -228,13 +236,14 @@ fn looks_of_lines(series: &[Series], palette: &Palette) -> Vec<Look> {
     (0..series.len()).map(look).collect()
 }
 
-/// The values of a figure as they are, a line for each point; what is unavailable is empty.
-fn csv(figure: &Figure, rows: usize) -> String {
+/// The values of a figure as they are, a line for each point; what is unavailable is empty. Of each series there are at
+/// most so many, so that none is missing.
+fn csv<'a>(figure: &'a Figure, rows: usize) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
-    let number = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
+    let number = |value: Option<f64>| value.filter(|v| !v.is_nan()).map_or(String::new(), |v| v.to_string());
     let mut text = format!("series,{},{},low,high,n\n", quoted(&figure.x.label), quoted(&figure.y.label));
-    let points = figure.series.iter().flat_map(|series| series.points.iter().map(move |point| (series, point)));
-    for (series, point) in points.take(rows) {
+    let shown = |series: &'a Series| series.points.iter().take(rows).map(move |point| (series, point));
+    for (series, point) in figure.series.iter().flat_map(shown) {
         let x = figure.names.get(point.x as usize).map_or_else(|| point.x.to_string(), |name| quoted(name));
         let ends = [number(Some(point.y)), number(point.low), number(point.high)].join(",");
         let n = point.n.map_or(String::new(), |n| n.to_string());

@@ -182,6 +182,31 @@ fn long_lines_are_thinned() {
 }
 
 #[test]
+fn each_series_is_in_the_csv_and_what_is_not_is_counted() {
+    let line = |name: &str| series(name, Source::Measured, (1..=15).map(|x| point(f64::from(x), 1.0)).collect());
+    let figure = figure(Scale::Linear, Scale::Linear, vec![line("a"), line("b"), line("c")]);
+    let chart = draw(&figure, &Style { markers: 100, rows: 10, ..Style::default() }, &[]);
+    let lines = |name: &str| chart.csv.lines().filter(|l| l.starts_with(&format!("\"{name}\","))).count();
+    assert_eq!((["a", "b", "c"].map(lines), chart.csv_more), ([10; 3], 15));
+    assert_eq!(drawn(&figure).csv_more, 0);
+}
+
+#[test]
+fn the_smallest_bar_of_a_logarithmic_axis_has_a_height_and_stands_on_its_own_tick() {
+    let bars = vec![series("a", Source::Measured, vec![point(0.0, 1e4), point(1.0, 7e6)])];
+    let mut figure = figure(Scale::Linear, Scale::LogDuration, bars);
+    figure.names = vec!["read".into(), "write".into()];
+    let svg = drawn(&figure).svg;
+    // Where 10 us are written is where the bar of 10 us ends: above 1 us, where it starts.
+    let tick = svg.split_once(">10 us</text>").unwrap().0.rsplit_once(" y=\"").unwrap().1.split('"').next().unwrap();
+    let bar = svg.split_once("class=\"bar\" d=\"M").unwrap().1.split('"').next().unwrap();
+    let (base, end) = bar.split_once(' ').unwrap().1.split_once('h').unwrap().0.split_once('V').unwrap();
+    let number = |text: &str| text.parse::<f64>().unwrap();
+    assert!((number(tick) - number(end)).abs() < 0.1 && number(base) - number(end) > 40.0, "{tick} {bar}");
+    assert!(svg.contains(">1 us</text>"), "{svg}");
+}
+
+#[test]
 fn names_give_bars_from_zero_with_their_numbers_and_a_table_of_names() {
     let bars = |name: &str, ys: [f64; 2]| {
         series(name, Source::Measured, (0..).zip(ys).map(|(x, y)| point(f64::from(x), y)).collect())
@@ -207,7 +232,7 @@ fn a_number_above_the_highest_bar_stays_below_the_axis_label() {
         lines.fold(f64::INFINITY, f64::min)
     };
     let bars = |count: usize, high: f64| {
-        let one = |n: usize| series(&format!("s{n}"), Source::Measured, vec![point(0.0, high), point(1.0, 1e4)]);
+        let one = |n: usize| series(&format!("s{n}"), Source::Measured, vec![point(0.0, high), point(1.0, 1.2e4)]);
         let mut figure = figure(Scale::Linear, Scale::LogDuration, (0..count).map(one).collect());
         figure.names = vec!["read".into(), "write".into()];
         drawn(&figure).svg

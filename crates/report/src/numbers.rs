@@ -4,6 +4,8 @@ use crate::svg::{Svg, num};
 
 /// How much higher than its bars a picture is, so that a number fits above the highest one.
 pub(crate) const HEADROOM: f64 = 1.3;
+/// How much lower than the smallest bar a logarithmic axis begins: a bar that ends where it begins has no height.
+pub(crate) const FOOTROOM: f64 = 1.1;
 /// The part of a group's room that its bars take.
 pub(crate) const GROUP: f64 = 0.84;
 

@@ -5,7 +5,7 @@
   tip.hidden = true;
   tip.setAttribute("aria-hidden", "true");
   document.body.append(tip);
-  let held = null, title = ""; // what is shown; its <title> is set aside meanwhile
+  let held = null, title = ""; // what is shown; its <title> is set aside
   const centre = (e) => {
     const r = e.getBoundingClientRect();
     return [r.x + r.width / 2, r.y + r.height / 2];
@@ -27,7 +27,8 @@
   };
   const find = (event) => {
     const chart = event.target.closest("svg.chart");
-    if (!chart) return event.target.closest("path:has(title)");
+    const own = event.target.closest(".pt, path:has(title)");
+    if (own || !chart) return own;
     let best = null, least = 30;
     for (const p of chart.querySelectorAll(".pt")) {
       const [x, y] = centre(p);

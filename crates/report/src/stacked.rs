@@ -6,7 +6,7 @@ use crate::picture::{Look, Picture};
 use crate::svg::{Svg, num};
 use pocketstone_study::views::model::{Figure, Point, Scale, Stack};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of a bar's room that it takes, where there are few of them and where there are many.
 const BAR: f64 = 0.86;
@@ -35,6 +35,12 @@ pub(crate) fn placed(figure: &Figure, point: &Point) -> bool {
         && point.y >= 0.0
         && drawable(Scale::Linear, point.y)
         && (figure.names.is_empty() || (point.x >= 0.0 && point.x < figure.names.len() as f64))
+}
+
+/// The places at which a stack lacks a part, so that what is drawn there is no total.
+fn lacking(figure: &Figure, stack: &Stack) -> BTreeSet<u64> {
+    let points = stack.series.iter().filter_map(|&s| figure.series.get(s)).flat_map(|series| &series.points);
+    points.filter(|p| !placed(figure, p)).map(|p| key(p.x)).collect()
 }
 
 /// The height of a stack's bar at each place.
@@ -102,7 +108,9 @@ impl Picture<'_> {
         let places: BTreeMap<u64, usize> = layout.xs.iter().enumerate().map(|(i, x)| (key(*x), i)).collect();
         for (at, stack) in layout.stacks.iter().enumerate() {
             let shift = (at as f64 + 0.5) * step - room * GROUP / 2.0;
-            let totals = totals(self.figure, stack);
+            let mut totals = totals(self.figure, stack);
+            let lacking = lacking(self.figure, stack);
+            totals.retain(|x, _| !lacking.contains(x));
             let mut reached: BTreeMap<u64, f64> = BTreeMap::new();
             for series in stack.series.iter().copied() {
                 let (Some(series), Some(look)) = (self.figure.series.get(series), looks.get(series)) else { continue };
@@ -117,10 +125,9 @@ impl Picture<'_> {
                     let (low, high) = (self.down(low), self.down(high));
                     let outline = format!("M{} {}V{}h{}V{}z", num(x), num(low), num(high), num(width), num(low));
                     svg.open("g", &[("class", "pt")]);
-                    let total = totals.get(&key(point.x)).copied().unwrap_or(point.y);
-                    let text =
-                        format!("{}; all parts add up to {}", self.describe(series, point), self.y.describe(total));
-                    svg.leaf("title", &[], &text);
+                    let total = totals.get(&key(point.x)).map(|total| self.y.describe(*total));
+                    let total = total.map_or(String::new(), |total| format!("; all parts add up to {total}"));
+                    svg.leaf("title", &[], &(self.describe(series, point) + &total));
                     svg.empty("path", &[("class", "bar"), ("d", &outline)]);
                     svg.close("g");
                 }
@@ -223,6 +230,18 @@ mod tests {
         // At most 400 bars: every 13th of 5000 leaves 385.
         assert_eq!((chart.every, bars(&chart.svg).len()), (13, 2 * 385));
         assert!(chart.svg.len() < 200_000, "{}", chart.svg.len());
+    }
+
+    #[test]
+    fn a_bar_that_lacks_a_part_has_no_total() {
+        let all = [(0.0, 3.0), (1.0, 4.0)];
+        let mut figure = figure(vec![part("a", &all), part("b", &[(0.0, f64::NAN), (1.0, 8.0)])]);
+        figure.names = vec!["lacks".into(), "whole".into()];
+        let chart = draw(&figure);
+        assert_eq!((bars(&chart.svg).len(), chart.undrawn), (3, 1));
+        assert_eq!(chart.svg.matches("all parts add up to").count(), 2, "{}", chart.svg);
+        assert_eq!(chart.svg.matches("class=\"tb").count(), 1, "{}", chart.svg);
+        assert!(chart.csv.contains("\"b\",\"lacks\",,,"), "{}", chart.csv);
     }
 
     #[test]

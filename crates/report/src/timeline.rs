@@ -5,6 +5,7 @@
 
 use crate::axis::Axis;
 use crate::format::{self, count, counted};
+use crate::palette::COLOURS;
 use crate::shades::{SHADES, shares, stretches};
 use crate::svg::{Svg, num};
 use crate::zoom;
@@ -23,6 +24,8 @@ const STEPS: f64 = 40.0;
 const GAP: f64 = 12.0;
 /// Above the first row.
 const TOP: f64 = 6.0;
+/// Width of a letter of a tick's label.
+const LETTER: f64 = 7.0;
 /// Letters of a row's name that have room.
 const NAME: usize = 23;
 /// Rows that are drawn.
@@ -118,7 +121,7 @@ impl Times<'_> {
 }
 
 fn class(kind: usize) -> String {
-    format!("s{}", kind % 8)
+    format!("s{}", kind % COLOURS)
 }
 
 fn height(lane: &Lane) -> f64 {
@@ -146,7 +149,10 @@ fn picture(times: &Times<'_>, lanes: &[Lane], area: f64) -> String {
     svg.open("g", &[("class", "ticks")]);
     svg.empty("path", &[("class", "grid"), ("d", &grid)]);
     for tick in &times.axis.ticks {
-        svg.leaf("text", &[("class", "tx"), ("x", &num(across(tick.at))), ("y", &num(bottom + 20.0))], &tick.label);
+        // The last one ends where the picture does.
+        let furthest = WIDTH - tick.label.chars().count() as f64 * LETTER / 2.0;
+        let (x, y) = (num(across(tick.at).min(furthest)), num(bottom + 20.0));
+        svg.leaf("text", &[("class", "tx"), ("x", &x), ("y", &y)], &tick.label);
     }
     svg.close("g");
     for (lane, top) in lanes.iter().zip(tops(lanes)) {

@@ -40,6 +40,21 @@ fn spans_lie_where_their_times_are() {
 }
 
 #[test]
+fn kinds_have_colours_of_their_own_and_the_last_tick_fits_in() {
+    let kinds: Vec<String> = (0..9).map(|n| format!("kind {n}")).collect();
+    let spans = (0..9).map(|n| span(1_000_000, 301_000_000, n, "")).collect();
+    let run = Timeline { end_ns: 301_000_000, kinds, ..line(vec![("I/O", LaneContent::Spans(spans))]) };
+    let drawing = draw(&run, 1000, 8000);
+    let classes: std::collections::BTreeSet<&String> = drawing.legend.iter().map(|(_, class)| class).collect();
+    assert_eq!(classes.len(), 9, "{:?}", drawing.legend);
+    assert!(drawing.svg.contains("<g class=\"s8\"><path class=\"span\""), "{}", drawing.svg);
+    // Six letters of at least 6.5 units around it, on a picture of 1100.
+    let label = drawing.svg.split_once(">300 ms</text>").unwrap().0.rsplit_once(" x=\"").unwrap().1;
+    let x: f64 = label.split('"').next().unwrap().parse().unwrap();
+    assert!(x + 3.0 * 6.5 <= 1100.0 && x > 1070.0, "{x}");
+}
+
+#[test]
 fn spans_closer_than_a_pixel_are_shaded_by_their_share_and_said_together() {
     // A pixel is 1 ms / 912 = 1.096 us: ten spans of 100 ns, each 1 us after the other.
     let spans = (0..10).map(|i| span(1_100_000 + i * 1000, 1_100_100 + i * 1000, 0, "x")).collect();

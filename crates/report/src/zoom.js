@@ -1,6 +1,6 @@
 // Zooming into a time line. What is drawn without this script is the whole run; the numbers of its spans lie beside it.
 (() => {
-  const SHADES = 8, SVG = "http://www.w3.org/2000/svg", LEAST = 200; // ns
+  const SHADES = 8, COLOURS = 12, SVG = "http://www.w3.org/2000/svg", LEAST = 200; // ns
   const element = (name, attributes, text) => {
     const e = document.createElementNS(SVG, name);
     for (const key in attributes) e.setAttribute(key, attributes[key]);
@@ -61,7 +61,7 @@
           x = end;
         }
         paths[SHADES] += marks[kind];
-        const g = element("g", { class: "s" + (kind % 8) });
+        const g = element("g", { class: "s" + (kind % COLOURS) });
         paths.forEach((d, shade) => {
           if (d) g.append(element("path", { class: "span" + (shade < SHADES ? " f" + shade : ""), d }));
         });

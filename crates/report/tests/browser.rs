@@ -68,12 +68,11 @@ fn pointing_at_a_mark_shows_its_value() {
     or_skip!(browser());
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("report.html");
-    let point = |selector: &str| {
+    let point_at = |element: &str, down: &str| {
         let script = format!(
-            "<script>onload=()=>{{const \
-                e=document.querySelector('{selector}');e.scrollIntoView({{behavior:'instant'}});\
+            "<script>onload=()=>{{const e={element};e.scrollIntoView({{behavior:'instant'}});\
              setTimeout(()=>{{const r=e.getBoundingClientRect();e.dispatchEvent(new PointerEvent('pointermove',\
-             {{bubbles:true,clientX:r.x+r.width/2+3,clientY:r.y+r.height/2-2}}))}},200)}}</script></body>"
+             {{bubbles:true,clientX:r.x+r.width/2+3,clientY:r.y+{down}}}))}},200)}}</script></body>"
         );
         let html = pocketstone_report::html(&sample::model()).unwrap().replace("</body>", &script);
         fs::write(&page, html).unwrap();
@@ -82,8 +81,12 @@ fn pointing_at_a_mark_shows_its_value() {
         let tip = visit.dom.split_once("class=\"tip\"").expect("a tooltip").1;
         tip.split_once('>').unwrap().1.split_once('<').unwrap().0.to_string()
     };
+    let point = |selector: &str| point_at(&format!("document.querySelector('{selector}')"), "r.height/2-2");
     assert_eq!(point("#one .pt .dot"), "random: 3.25 at 4 (98.4% interval: 2.825 to 3.675)");
     assert_eq!(point("#senses .h8 path"), "block 3: 4200 page senses");
+    // At the foot of a long part of a bar the middle of the short one below is nearer than its own.
+    let sync = "[...document.querySelectorAll('#workloads .pt')].find(p=>p.textContent.startsWith('sync')).lastChild";
+    assert_eq!(point_at(sync, "r.height-2"), "sync: 900 us at ycsb-a; all parts add up to 1.60 ms");
 }
 
 /// A figure is switched to its other axis and back, and saved as a picture of its own.

@@ -8,7 +8,7 @@ use crate::specification::points::varying;
 use crate::specification::study::{JUDGED, Study};
 use pocketstone_board::COMPARABLE;
 use pocketstone_core::{Error, Result};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Comparison of two runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +21,8 @@ pub struct Comparison {
     pub unmatched: usize,
     /// Those of them that the first one has measured and the second one has not, or in which it failed; in words.
     pub lost: Vec<String>,
+    /// The judged metrics that a cell of the first one has and the same cell of the second one has not, in words.
+    pub lost_metrics: Vec<String>,
     /// The metrics that the study judges, at every point that both have.
     pub rows: Vec<ComparedPoint>,
 }
@@ -72,7 +74,27 @@ impl Verdict {
     }
 }
 
+impl Comparison {
+    /// The medians of which can be said whether they are worse, and those of which cannot: noise is not told apart.
+    pub fn judged(&self) -> (usize, usize) {
+        let directed = || self.rows.iter().filter(|row| row.metric.better != Better::Neither);
+        let unjudged = directed().filter(|row| row.verdict() == Verdict::CannotTell).count();
+        (directed().count() - unjudged, unjudged)
+    }
+}
+
 impl ComparedPoint {
+    /// Why there is no verdict, or no change or end of its spread as a number, in words; `None` where there are all.
+    pub fn reason(&self) -> Option<&'static str> {
+        match self.verdict() {
+            Verdict::CannotTell => Some("fewer than 5 cells of a machine that does not repeat to the bit"),
+            _ if self.extremes.iter().any(|ratio| !ratio.is_finite()) => {
+                Some("a value of the first run is 0: no change is a fraction of it")
+            }
+            _ => None,
+        }
+    }
+
     /// How much larger the second is, as a fraction of the first: the median over the cells.
     pub fn change(&self) -> f64 {
         self.ratio.median - 1.0
@@ -158,12 +180,13 @@ pub fn compare(a: &Store, b: &Store) -> Result<Comparison> {
         common.extend(in_b.get(key).map(|other| (cell.id, other.id)));
     }
     let unmatched = in_a.len() + in_b.len() - 2 * common.len();
-    Ok(Comparison { identical, different, unmatched, lost, rows: rows(a, b, &common)? })
+    let (rows, lost_metrics) = rows(a, b, &common)?;
+    Ok(Comparison { identical, different, unmatched, lost, lost_metrics, rows })
 }
 
 /// What the study judges over the cells that both runs have, each beside its own: what only one of them measured moves
-/// nothing.
-fn rows(a: &Store, b: &Store, common: &BTreeMap<i64, i64>) -> Result<Vec<ComparedPoint>> {
+/// nothing. And in words which of it the second run lacks.
+fn rows(a: &Store, b: &Store, common: &BTreeMap<i64, i64>) -> Result<(Vec<ComparedPoint>, Vec<String>)> {
     let judged = judged(a)?;
     let exact = a.repeats_to_the_bit()? && b.repeats_to_the_bit()?;
     type Values = BTreeMap<(i64, String), f64>;
@@ -176,31 +199,35 @@ fn rows(a: &Store, b: &Store, common: &BTreeMap<i64, i64>) -> Result<Vec<Compare
     let cells: Vec<StoredCell> = a.cells()?.into_iter().filter(|c| common.contains_key(&c.id)).collect();
     let names = varying(&cells.iter().map(|c| &c.point).collect::<Vec<_>>());
     // By point; twins, of which only one has each metric, are together.
-    let mut points: Vec<(&str, &Point, BTreeSet<i64>)> = Vec::new();
+    let mut points: Vec<(&str, &Point, Vec<i64>)> = Vec::new();
+    let mut places: BTreeMap<(&str, &Point), usize> = BTreeMap::new();
     for cell in &cells {
-        match points.iter_mut().find(|(experiment, point, _)| (*experiment, *point) == (&cell.experiment, &cell.point))
-        {
-            Some((_, _, ids)) => drop(ids.insert(cell.id)),
-            None => points.push((&cell.experiment, &cell.point, BTreeSet::from([cell.id]))),
+        let place = *places.entry((&cell.experiment, &cell.point)).or_insert(points.len());
+        if place == points.len() {
+            points.push((&cell.experiment, &cell.point, Vec::new()));
         }
+        points[place].2.push(cell.id);
     }
-    let mut rows = Vec::new();
+    let (mut rows, mut lost) = (Vec::new(), Vec::new());
     for (experiment, point, ids) in points {
+        let words = format!("{experiment}: {}", describe(point, &names));
         for metric in &judged {
             let name = metric.name.to_owned();
             let value = |values: &Values, id: &i64| values.get(&(*id, name.clone())).copied();
             let pair = |id: &i64| Some((value(&of_a, id)?, value(&of_b, common.get(id)?)?));
             let (in_a, in_b): (Vec<f64>, Vec<f64>) = ids.iter().filter_map(pair).unzip();
+            if ids.iter().any(|id| value(&of_a, id).is_some() && pair(id).is_none()) {
+                lost.push(format!("{words} {name}"));
+            }
             let ratio = |(a, b): (&f64, &f64)| if a == b { 1.0 } else { b / a };
             let ratios: Vec<f64> = in_a.iter().zip(&in_b).map(ratio).collect();
             if let (Some(ratio), Some(a), Some(b)) = (statistic(&ratios), statistic(&in_a), statistic(&in_b)) {
-                let point = format!("{experiment}: {}", describe(point, &names));
-                let extremes = extremes(&ratios);
+                let (point, extremes) = (words.clone(), extremes(&ratios));
                 rows.push(ComparedPoint { point, metric, a: a.median, b: b.median, ratio, extremes, exact });
             }
         }
     }
-    Ok(rows)
+    Ok((rows, lost))
 }
 
 fn extremes(values: &[f64]) -> [f64; 2] {
@@ -252,6 +279,50 @@ mod tests {
             b.set_facts([(name.as_str(), "another")]).unwrap();
             assert!(differing_facts(&a, &b).unwrap().contains(&(name, "unavailable".into(), "another".into())));
         }
+    }
+
+    #[test]
+    fn what_cannot_be_judged_is_counted_and_what_the_second_run_lacks_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let study = "title = 't'\nboard = 'virt-nand'\njudged_metrics = ['total_ns', 'page_senses', 'process_ns']\n\
+                     [[experiment]]\nname = 'e'\n[experiment.factors]\nfile_system = 'jffs2'\n\
+                     file_bytes = '1MiB'\nrequests = [8, 16]\n";
+        Study::parse("s.toml", study).unwrap();
+        let store = |name: &str, values: &str| {
+            let store = Store::create(&folder.path().join(name), [("study", study), ("study.name", "s")]).unwrap();
+            let sql = format!(
+                r#"WITH p(i, point) AS (VALUES (0, '{{"requests":8}}'), (1, '{{"requests":16}}')),
+                     s(seed) AS (VALUES (1), (2))
+                   INSERT INTO cell SELECT 2 * i + seed, 'e', point, 0, seed, 0, 'done', '{{}}', NULL, 'd', 1.0, NULL,
+                     NULL, NULL FROM p, s;
+                   INSERT INTO main.metric VALUES {values};"#
+            );
+            store.db.execute_batch(&sql).unwrap();
+            store
+        };
+        let a = store(
+            "a",
+            "(1, 'total_ns', 1), (2, 'total_ns', 1), (3, 'total_ns', 1), (3, 'page_senses', 0),
+                            (1, 'process_ns', 5), (2, 'process_ns', 5)",
+        );
+        let b = store(
+            "b",
+            "(1, 'total_ns', 2), (2, 'total_ns', 2), (3, 'total_ns', 1), (3, 'page_senses', 7),
+                            (4, 'total_ns', 9), (2, 'process_ns', 5)",
+        );
+        let compared = compare(&a, &b).unwrap();
+        // The total of 8 requests and the page senses of 16 differ, in less than five cells; the rest is the same.
+        assert_eq!((compared.judged(), compared.rows.len()), ((2, 2), 4));
+        assert_eq!(compared.lost_metrics, ["e: requests=8 process_ns"]);
+        for store in [&a, &b] {
+            store.set_facts([("board.repeats_to_the_bit", "yes")]).unwrap();
+        }
+        let compared = compare(&a, &b).unwrap();
+        assert_eq!(compared.judged(), (4, 0));
+        let of = |name: &str| compared.rows.iter().find(|row| row.metric.name == name).unwrap();
+        assert_eq!((of("total_ns").reason(), of("total_ns").regression()), (None, 1.0));
+        let senses = of("page_senses");
+        assert!(senses.regression().is_infinite() && senses.reason().unwrap().contains("is 0"), "{senses:?}");
     }
 
     #[test]

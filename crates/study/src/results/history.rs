@@ -78,9 +78,9 @@ impl Direction {
 }
 
 impl Change {
-    /// By which fraction of the level before; none of 0.
+    /// By which fraction of the level before; none of 0 and of what is below.
     pub fn fraction(&self) -> Option<f64> {
-        (self.before != 0.0).then(|| self.after / self.before - 1.0)
+        (self.before > 0.0).then(|| self.after / self.before - 1.0)
     }
 
     /// What it means for a metric.
@@ -334,6 +334,8 @@ mod tests {
         assert_eq!((of(up, "total_ns"), of(down, "total_ns")), (Direction::Worse, Direction::Better));
         assert_eq!((of(up, "operations_per_s"), of(down, "operations_per_s")), (Direction::Better, Direction::Worse));
         assert_eq!(of(up, "off_core_ns"), Direction::Neither);
+        // From -10 us to 5 us is no change of -150 %.
+        assert_eq!(Change { before: -10.0, after: 5.0, ..up }.fraction(), None);
     }
 
     fn run(folder: &Path, facts: &[(&str, &str)], median: f64) {

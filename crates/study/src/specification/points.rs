@@ -1,6 +1,6 @@
 //! Points in words: which factors tell them apart, and how values are shown.
 
-use super::factor::{FACTORS, Point, named, show};
+use super::factor::{FACTORS, Point, Value, named, show};
 
 /// The factors in which the points of a run differ, in the order of the table of factors.
 pub fn varying(points: &[&Point]) -> Vec<&'static str> {
@@ -15,6 +15,7 @@ pub(crate) fn shown(point: &Point, factor: &str) -> String {
     let value = point.get(factor).cloned().or_else(|| known?.default_value());
     match (known, value) {
         (Some(factor), Some(value)) => show(factor, &value),
+        (None, Some(Value::Text(text))) => text,
         (None, Some(value)) => value.to_string(),
         (_, None) => String::new(),
     }

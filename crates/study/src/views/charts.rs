@@ -64,11 +64,14 @@ fn digest_of(text: &str) -> String {
 /// line.
 pub(crate) fn chart(store: &Store, study: &Study, spec: &ChartSpec) -> Result<Figure> {
     let sql = spec.query.get_ref();
-    let (rows, origin) = store.with_origin(|store| read(store, sql)).map_err(|e| {
+    let (mut rows, origin) = store.with_origin(|store| read(store, sql)).map_err(|e| {
         let place = study.place(&spec.query);
         Error::user(format!("{place}: the query of chart `{}` fails: {sql}", spec.name)).because(e)
     })?;
     let bars = matches!(spec.kind, ChartKind::Bars | ChartKind::StackedBars);
+    if matches!(spec.kind, ChartKind::Lines | ChartKind::Steps) {
+        sort_along(&mut rows);
+    }
     let mut names: Vec<String> = Vec::new();
     let mut series: Vec<Series> = Vec::new();
     let mut beside = Vec::new();
@@ -84,8 +87,9 @@ pub(crate) fn chart(store: &Store, study: &Study, spec: &ChartSpec) -> Result<Fi
             }
             (false, x) => number(&x),
         };
-        // NULL is no point: what is unavailable is not 0.
-        let (Some(x), Some(y)) = (x, row.y) else { continue };
+        // NULL is no point: what is unavailable is not 0. Of a stack it is a part without which there is no total.
+        let unavailable = (spec.kind == ChartKind::StackedBars).then_some(f64::NAN);
+        let (Some(x), Some(y)) = (x, row.y.or(unavailable)) else { continue };
         let at = series.iter().position(|s| s.name == row.series).unwrap_or_else(|| {
             let curve = spec.curves.contains(&row.series);
             series.push(Series { name: row.series.clone(), curve, ..Series::default() });
@@ -160,6 +164,19 @@ fn number(value: &Value) -> Option<f64> {
         Value::Real(x) => Some(*x),
         _ => None,
     }
+}
+
+/// Sorts the rows of each series by x, whose points are joined in this order; the series stay in theirs.
+fn sort_along(rows: &mut [ChartRow]) {
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    for row in rows.iter() {
+        let next = places.len();
+        places.entry(row.series.clone()).or_insert(next);
+    }
+    rows.sort_by(|a, b| {
+        let [x, y] = [a, b].map(|row| number(&row.x).unwrap_or(f64::NAN));
+        places[&a.series].cmp(&places[&b.series]).then(x.total_cmp(&y))
+    });
 }
 
 fn read(store: &Store, sql: &str) -> Result<Vec<ChartRow>> {
@@ -321,12 +338,13 @@ pub(crate) fn replay_table(store: &Store, replay: &ReplaySpec) -> Result<Option<
         Ok((r.get::<_, String>(0)?, r.get::<_, String>(1)?, r.get::<_, i64>(2)?, r.get::<_, f64>(3)?, own))
     };
     let (rows, origin) = store.with_origin(|store| store.rows(&sql, [&replay.name], row))?;
-    type Key = (String, Vec<String>);
+    // Phones' logs of one workload differ only in what is no factor: the whole point tells them apart.
+    type Key = ((String, String), Vec<String>);
     let mut table: BTreeMap<Key, (Factors, i64, BTreeMap<String, f64>)> = BTreeMap::new();
-    for (point, metric, n, median, own) in rows {
+    for (text, metric, n, median, own) in rows {
         let point: Factors =
-            serde_json::from_str(&point).map_err(|e| Error::user("a point is not valid JSON").because(e))?;
-        let key = (crate::views::rows::sort_key(&point), own);
+            serde_json::from_str(&text).map_err(|e| Error::user("a point is not valid JSON").because(e))?;
+        let key = ((crate::views::rows::sort_key(&point), text), own);
         table.entry(key).or_insert_with(|| (point, n, BTreeMap::new())).2.insert(metric, median);
     }
     if table.is_empty() {

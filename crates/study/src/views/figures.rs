@@ -83,7 +83,8 @@ pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<
     let y_label = match (spec.show, spec.stack.is_empty()) {
         (Show::Improvement, _) => format!("{} {metric}", gained(metrics[0].better)),
         (_, true) => metric + metrics[0].unit.suffix(),
-        (_, false) => "time".to_owned(),
+        (_, false) if metrics[0].unit == Unit::Nanoseconds => "time".to_owned(),
+        (_, false) => "sum of the parts".to_owned() + metrics[0].unit.suffix(),
     };
     let origin = Origin::of_all(metrics.iter().map(|metric| metric.origin()));
     let caption = match spec.stack.is_empty() || spec.show == Show::Runs {

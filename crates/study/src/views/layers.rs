@@ -2,8 +2,8 @@
 
 use crate::results::layers::Layers;
 use crate::views::model::{
-    Chain, ChainBlock, ChainCall, ChainFlash, ChainMiss, ChainQuery, Distribution, Lane, LaneContent, Quantiles, Span,
-    Timeline,
+    Chain, ChainBlock, ChainCall, ChainFlash, ChainMiss, ChainQuery, ChainSum, Distribution, Lane, LaneContent,
+    Quantiles, Span, Timeline,
 };
 use pocketstone_core::events::{Event, EventKind, SystemCall};
 use pocketstone_core::log::{Call, FlashKind};
@@ -89,8 +89,9 @@ impl Layers {
         }
         query.calls.extend(open);
         self.add_flash(&mut query, end);
-        query.more_calls = query.calls.len().saturating_sub(MOST_CALLS) as u64;
-        query.calls.truncate(MOST_CALLS);
+        let more = query.calls.split_off(query.calls.len().min(MOST_CALLS));
+        query.more_calls = more.len() as u64;
+        query.more = sums(&more);
         query
     }
 
@@ -120,6 +121,19 @@ impl Layers {
             query.calls.iter_mut().find(holds).map_or(&mut query.flash, |c| &mut c.flash).push(flash);
         }
     }
+}
+
+/// The times of calls by their name, so that a query's time is split by all of them, shown or not.
+fn sums(calls: &[ChainCall]) -> Vec<ChainSum> {
+    let mut sums: BTreeMap<&str, (u64, Option<u64>)> = BTreeMap::new();
+    for call in calls {
+        let (duration, on_core) = sums.entry(&call.name).or_insert((0, Some(0)));
+        *duration += call.duration_ns.unwrap_or(0);
+        *on_core = on_core.zip(call.on_core_ns).map(|(sum, own)| sum + own);
+    }
+    let sum =
+        |(name, (duration_ns, on_core_ns)): (&str, _)| ChainSum { name: name.to_owned(), duration_ns, on_core_ns };
+    sums.into_iter().map(sum).collect()
 }
 
 fn base_name(path: &str) -> String {
@@ -375,6 +389,30 @@ mod tests {
         assert_eq!((call.flash[0].page, call.flash.len()), (77, 1));
         let second = layers.query(1, "", &on_core);
         assert_eq!((second.calls.len(), second.on_core_ns), (0, Some(MS)));
+    }
+
+    #[test]
+    fn calls_that_are_not_shown_are_summed_up_by_name() {
+        // 60 reads, then two syncs of 2 ms and one write of 1 ms, one behind the other; all on a core for the first ms.
+        let mut layers = layers();
+        let mut events = vec![event(0, 0, EventKind::Switch { prev: 0, state: b'S', next: 8 })];
+        let mut at = MS;
+        let kinds = [(SystemCall::Read, 1); 60].into_iter();
+        for (call, ms) in kinds.chain([(SystemCall::Sync, 2), (SystemCall::Write, 1), (SystemCall::Sync, 2)]) {
+            events.push(event(at, 8, EventKind::Enter { call, file: None, offset: None, bytes: 0 }));
+            let off = EventKind::Switch { prev: 8, state: b'D', next: 0 };
+            let on = EventKind::Switch { prev: 0, state: b'R', next: 8 };
+            events.extend([event(at + MS / 4, 8, off), event(at + ms * MS - MS / 4, 0, on)]);
+            at += ms * MS;
+            events.push(event(at, 8, EventKind::Exit { call, result: 0 }));
+        }
+        (layers.events.events, layers.calls[0].latency_ns) = (events, 100 * MS);
+        let query = layers.query(0, "", &layers.on_core());
+        assert_eq!((query.calls.len(), query.more_calls), (60, 3));
+        let sum = |name: &str, ms, on_core_ns| ChainSum { name: name.into(), duration_ns: ms * MS, on_core_ns };
+        assert_eq!(query.more, [sum("sync", 4, Some(MS)), sum("write", 1, Some(MS / 2))]);
+        // Without switches nothing is known of the time on a core.
+        assert_eq!(layers.query(0, "", &[]).more[0], sum("sync", 4, None));
     }
 
     #[test]

@@ -5,8 +5,8 @@ mod layers;
 
 pub use explorer::{BoundRow, Explorer, ExplorerGovernor, ExplorerRun, GridRow};
 pub use layers::{
-    Chain, ChainBlock, ChainCall, ChainFlash, ChainMiss, ChainQuery, Distribution, Lane, LaneContent, Quantiles, Span,
-    Timeline,
+    Chain, ChainBlock, ChainCall, ChainFlash, ChainMiss, ChainQuery, ChainSum, Distribution, Lane, LaneContent,
+    Quantiles, Span, Timeline,
 };
 
 use pocketstone_core::origin::Origin;

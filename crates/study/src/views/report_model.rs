@@ -227,7 +227,7 @@ fn add_detail(store: &Store, study: &Study, detail: &DetailSpec, model: &mut Mod
             title: format!("{}: page senses over time", detail.title),
             caption: detail.caption.clone(),
             x: Axis { label: "time since the first request".into(), scale: Scale::Duration },
-            y: Axis { label: "flash page senses so far".into(), scale: Scale::Linear },
+            y: Axis { label: "flash page senses of all tasks so far".into(), scale: Scale::Linear },
             series,
             ..Figure::default()
         });
@@ -361,8 +361,10 @@ fn tasks_table(store: &Store) -> Result<Option<Table>> {
         origin,
         id: "tasks".into(),
         title: "Flash operations by task".into(),
-        caption: origin
-            .caption("All traced runs together. The figures count only operations of the workload's own task."),
+        caption: origin.caption(
+            "All traced runs together. Metrics count only operations of the workload's own task; page senses over \
+                    time and by block are those of all tasks.",
+        ),
         columns: ["file system", "task", "page senses", "programs", "erases"].map(str::to_owned).to_vec(),
         rows,
     }))

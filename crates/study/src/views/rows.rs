@@ -98,14 +98,15 @@ impl TracingCost {
 pub(crate) fn rows(store: &Store, table: &str, experiment: &str, metric: &str, only: Option<&str>) -> Result<Vec<Row>> {
     let metric = metric::named(metric).ok_or_else(|| metric::unknown(metric))?;
     // How much better a value is than another one is a share, whatever their unit.
-    let (view, unit) = if table == "comparison" { ("improvement", Unit::Share) } else { ("summary", metric.unit) };
+    let unit = if table == "comparison" { Unit::Share } else { metric.unit };
     let condition = only.map_or(String::new(), |o| format!("AND ({o})"));
-    // The views have a column for each factor, for conditions; the tables have the point.
+    // The columns that conditions know from the views `summary` and `improvement`, beside the point, which those lack.
+    let factors: String = factor::FACTORS.iter().map(|f| format!("point ->> '$.{0}' AS {0}, ", f.name)).collect();
     let sql = format!(
-        "SELECT t.point, t.n, t.median, t.low, t.high FROM {table} t WHERE t.experiment = ?1 AND t.metric = ?2
-         AND EXISTS (SELECT 1 FROM {view} WHERE experiment = t.experiment AND metric = t.metric AND low = t.low
-         AND {} {condition})",
-        factor::FACTORS.iter().map(|f| format!("{0} IS t.point ->> '$.{0}'", f.name)).collect::<Vec<_>>().join(" AND ")
+        "SELECT point, n, median, low, high FROM (
+             SELECT point, experiment, {factors} metric, n, median, mean, low, high, coverage,
+                 (SELECT d.origin FROM metric_definition d WHERE d.name = metric) AS origin FROM {table})
+         WHERE experiment = ?1 AND metric = ?2 {condition}"
     );
     let read = |r: &rusqlite::Row<'_>| Ok((r.get::<_, String>(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?));
     let rows = match only {

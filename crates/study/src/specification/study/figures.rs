@@ -3,7 +3,7 @@
 use super::Experiment;
 use super::place::Locator;
 use crate::specification::factor;
-use crate::specification::metric::{self, Better, Source, Unit};
+use crate::specification::metric::{self, Better, Source};
 use pocketstone_core::{Error, Result};
 use serde::Deserialize;
 use toml::Spanned;
@@ -77,8 +77,10 @@ pub(super) fn check(at: &Locator<'_>, figures: &[FigureSpec], experiments: &[Exp
                 at.error(series.span(), error.hint("select one value of each with `only`, or draw a figure for each"))
             );
         }
-        if let Some(other) = figure.stack.iter().find(|m| unit(m) != Some(Unit::Nanoseconds)) {
-            let error = Error::user(format!("`{}` is not a time, and a stack is made of times", other.get_ref()));
+        if let Some(other) = figure.stack.iter().find(|m| unit(m) != unit(&figure.metric)) {
+            let names = [other, &figure.metric].map(|m| m.get_ref());
+            let error =
+                Error::user(format!("`{}` has another unit than `{}`, and a stack has one", names[0], names[1]));
             return Err(at.error(other.span(), error));
         }
         let runs = figure.show == Show::Runs;

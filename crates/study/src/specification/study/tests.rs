@@ -45,6 +45,19 @@ fn mistakes_are_shown_where_they_are() {
         let text = error.chain();
         assert!(text.contains(place) && text.contains(word), "{text}");
     }
+    let stack = |metrics: &str| {
+        let figure = "[[figure]]\nname='f'\ntitle='t'\ncaption='c'\nexperiment='e'\nshow='value'\nx='requests'\n";
+        Study::parse(
+            "s.toml",
+            &format!(
+                "title='t'\nboard='b'\n[[experiment]]\nname='e'\n[experiment.factors]\n\
+            file_system='jffs2'\nfile_bytes='1MiB'\nrequests=[16, 64]\n{figure}{metrics}"
+            ),
+        )
+    };
+    stack("metric='page_senses'\nstack=['page_programs']").unwrap();
+    let error = stack("metric='used_bytes'\nstack=['total_ns']").unwrap_err().chain();
+    assert!(error.contains("s.toml:17:8") && error.contains("another unit than `used_bytes`"), "{error}");
     let error = Study::parse("s.toml", "title = 5").unwrap_err();
     assert!(error.chain().contains("s.toml:1:9"), "{}", error.chain());
 }

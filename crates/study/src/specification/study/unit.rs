@@ -1,6 +1,6 @@
 //! How the numbers of claims and texts are written.
 
-use pocketstone_core::units::format_ns;
+use pocketstone_core::units::{format_ns, format_ns_to};
 use serde::Deserialize;
 
 /// What stands for a claim's number in its words.
@@ -23,8 +23,8 @@ pub enum Unit {
     Nanoseconds,
 }
 
-/// Digits behind the point that a number has at most, where its bound is next to it.
-const MOST_DECIMALS: usize = 6;
+/// Digits that a number has at most, where its bound is next to it: behind the point, or of those that say something.
+const MOST_DIGITS: usize = 6;
 
 impl Unit {
     /// A number as texts show it.
@@ -36,15 +36,18 @@ impl Unit {
     pub(crate) fn write_against(self, v: f64, bounds: &[f64]) -> String {
         let told = |&decimals: &usize| {
             let text = self.with_decimals(v, decimals);
-            bounds.iter().all(|&bound| v == bound || text != self.with_decimals(bound, decimals))
+            bounds.iter().all(|&bound| v == bound || !is_same(&text, &self.with_decimals(bound, decimals)))
         };
-        let decimals = (self.decimals()..MOST_DECIMALS).find(told).unwrap_or(MOST_DECIMALS);
+        let of_bounds = bounds.iter().map(|bound| decimals_of(self.factor() * bound)).max();
+        let most = of_bounds.filter(|_| self != Unit::Nanoseconds).unwrap_or(0).max(MOST_DIGITS);
+        let decimals = (self.decimals()..most).find(told).unwrap_or(most);
         self.with_decimals(v, decimals)
     }
 
     /// A bound, without digits that say nothing.
     pub(crate) fn write_bound(self, v: f64) -> String {
-        let bound = trimmed(self.factor() * v, MOST_DECIMALS - 2);
+        let shown = self.factor() * v;
+        let bound = trimmed(shown, decimals_of(shown));
         match self {
             Unit::Nanoseconds => format_ns(v),
             // One times as much is no plural, 1.0 times is.
@@ -56,12 +59,13 @@ impl Unit {
     fn with_decimals(self, v: f64, decimals: usize) -> String {
         let shown = self.factor() * v;
         match self {
-            Unit::Nanoseconds => format_ns(v),
+            Unit::Nanoseconds => format_ns_to(v, decimals),
             Unit::Number => trimmed(shown, decimals),
             _ => fixed(shown, decimals) + self.word(),
         }
     }
 
+    /// Digits behind the point; of times, those that say something.
     fn decimals(self) -> usize {
         match self {
             Unit::Percent | Unit::Points => 1,
@@ -82,6 +86,21 @@ impl Unit {
             Unit::Number | Unit::Nanoseconds => "",
         }
     }
+}
+
+/// Digits behind the point with which a number has as many digits as say something.
+fn decimals_of(v: f64) -> usize {
+    let before = if v == 0.0 { 0 } else { v.abs().log10().floor() as i32 + 1 };
+    (MOST_DIGITS as i32 - before).clamp(0, 15) as usize
+}
+
+/// Whether two numbers with their units say the same: `1 ms` and `1.00 ms` do.
+fn is_same(a: &str, b: &str) -> bool {
+    let parts = |text: &str| {
+        let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+        (number.parse::<f64>().ok(), unit.to_owned())
+    };
+    parts(a) == parts(b)
 }
 
 /// So many digits behind the point; what rounds to zero has no sign.
@@ -118,6 +137,11 @@ mod tests {
             ("562 ns".into(), "1 ms".into())
         );
         assert_eq!(Unit::Percent.write(-0.0001), "0.0 %");
+        let bounds = [(0.00002, "0.00002"), (3e-9, "0.000000003"), (1_234_567.0, "1234567"), (0.1 + 0.2, "0.3")];
+        for (bound, text) in bounds {
+            assert_eq!(Unit::Number.write_bound(bound), text);
+        }
+        assert_eq!((Unit::Number.write_bound(0.0), Unit::Percent.write_bound(0.07)), ("0".into(), "7 %".into()));
     }
 
     #[test]
@@ -126,6 +150,10 @@ mod tests {
         assert_eq!(Unit::Times.write_against(0.9998, &[1.0]), "0.9998 times");
         assert_eq!(Unit::Percent.write_against(0.6, &[0.6]), "60.0 %");
         assert_eq!(Unit::Percent.write_against(0.7351, &[0.6]), "73.5 %");
+        assert_eq!(Unit::Nanoseconds.write_against(1_000_400.0, &[1e6]), "1.0004 ms");
+        assert_eq!(Unit::Nanoseconds.write_against(1_534_000.0, &[1e6]), "1.53 ms");
+        assert_eq!(Unit::Number.write_against(0.00001, &[0.00002]), "0.00001");
+        assert_eq!(Unit::Number.write_against(4e-9, &[3e-9]), "0.000000004");
         assert_eq!(Unit::Times.write_against(1.0 - 1e-9, &[1.0]), "1.000000 times", "no more digits than so");
     }
 }

@@ -158,6 +158,8 @@ pub struct ChainQuery {
     pub calls: Vec<ChainCall>,
     /// System calls that were left out.
     pub more_calls: u64,
+    /// The times of those, by name.
+    pub more: Vec<ChainSum>,
     /// Pages that came into the page cache outside of its calls, as by page faults.
     pub misses: Vec<ChainMiss>,
     /// Flash operations outside of its calls.
@@ -191,6 +193,17 @@ pub struct ChainCall {
     pub flash: Vec<ChainFlash>,
     /// Block requests that it issued.
     pub blocks: Vec<ChainBlock>,
+}
+
+/// The times of system calls of one name together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChainSum {
+    /// Their name.
+    pub name: String,
+    /// Time until they returned, of those whose return the trace has.
+    pub duration_ns: u64,
+    /// Part of that time on a core, where all of it is known.
+    pub on_core_ns: Option<u64>,
 }
 
 /// Pages that came into the page cache.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::results::stats::Spread;
 use crate::specification::metric::Unit;
+use crate::views::rows::rows;
 use pocketstone_core::origin::Origin;
 use rusqlite::params;
 
@@ -200,6 +201,22 @@ fn a_cost_of_tracing_that_is_not_above_zero_is_noise() {
 }
 
 #[test]
+fn a_condition_is_asked_once_of_each_point() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = results(folder.path());
+    // Points of one low end: whatever compares each with all others takes a minute.
+    let sql = "WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 2099)
+               INSERT INTO main.statistic SELECT 'e', json_object('requests', i), 'used_bytes', 3, 8, 8, 7, 9, NULL
+               FROM n";
+    store.db.execute(sql, []).unwrap();
+    let began = std::time::Instant::now();
+    let of = |only| rows(&store, "statistic", "e", "used_bytes", Some(only)).unwrap().len();
+    assert_eq!(of("requests > 0 AND origin = 'measured' AND low = 7"), 2000);
+    assert_eq!(of("requests < 110"), 10);
+    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+}
+
+#[test]
 fn a_share_of_an_energy_has_no_unit_of_energy() {
     let folder = tempfile::tempdir().unwrap();
     let (store, study) = results(folder.path());
@@ -229,6 +246,43 @@ fn values_of_a_table_have_the_unit_and_the_origin_of_their_metric() {
     // An improvement is a share, whatever it is of.
     assert_eq!(of("comparison", &["total_ns"]), ("61.3 %".into(), Origin::Measured));
     assert_eq!(of("comparison", &["modelled_energy_mj"]), ("60.0 %".into(), Origin::Modelled));
+}
+
+#[test]
+fn lines_are_joined_along_their_axis_and_a_stack_keeps_what_is_unavailable() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = results(folder.path());
+    let chart = |kind: &str| {
+        let text = format!(
+            "{STUDY}[[chart]]\nname='c'\ntitle='t'\ncaption='c'\nkind='{kind}'\nx={{label='x'}}\ny={{label='y'}}\n\
+             query=\"SELECT column1 AS series, column2 AS x, column3 AS y, column4 AS label FROM (VALUES \
+             ('b', 3, 30, 'last'), ('b', 1, 10, 'first'), ('a', 2, 5, ''), ('b', 2, NULL, ''))\""
+        );
+        let study = Study::parse("s.toml", &text).unwrap();
+        charts::chart(&store, &study, &study.charts[0]).unwrap()
+    };
+    for kind in ["lines", "steps"] {
+        let figure = chart(kind);
+        assert_eq!(figure.series.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["b", "a"]);
+        assert_eq!(figure.series[0].points.iter().map(|p| (p.x, p.y)).collect::<Vec<_>>(), [(1.0, 10.0), (3.0, 30.0)]);
+        let labels: Vec<(usize, &str)> = figure.beside.iter().map(|b| (b.point, b.label.as_str())).collect();
+        assert_eq!(labels, [(0, "first"), (1, "last")]);
+    }
+    assert_eq!(chart("scatter").series[0].points[0].x, 3.0);
+    let parts = chart("stacked-bars").series[0].points.iter().map(|p| p.y.is_nan()).collect::<Vec<_>>();
+    assert_eq!(parts, [false, false, true]);
+}
+
+#[test]
+fn what_counts_operations_of_all_tasks_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = results(folder.path());
+    let sql = "INSERT INTO flash_op (cell, number, time_ns, kind, page, pages, pid, task)
+               VALUES (1, 0, 5, 'sense', 7, 1, 3, 'workload'), (1, 1, 6, 'sense', 8, 1, 4, 'ubifs_bgt')";
+    store.db.execute(sql, []).unwrap();
+    let table = tasks_table(&store).unwrap().unwrap();
+    assert_eq!(table.rows.len(), 2);
+    assert!(table.caption.contains("over time and by block are those of all tasks"), "{}", table.caption);
 }
 
 #[test]

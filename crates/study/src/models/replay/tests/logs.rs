@@ -120,6 +120,25 @@ fn a_phones_log_is_replayed_like_a_cell() {
 }
 
 #[test]
+fn logs_of_one_workload_have_rows_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::create(&folder.path().join("results"), []).unwrap();
+    for (phone, ms) in [("a", 10), ("b", 30)] {
+        std::fs::create_dir(folder.path().join(phone)).unwrap();
+        std::fs::write(folder.path().join(phone).join("WorkloadC_NoTimingsql.log"), log(ms)).unwrap();
+    }
+    let logs = "\"a/WorkloadC_NoTimingsql.log\", \"b/WorkloadC_NoTimingsql.log\"";
+    let text = LOGS.replace("\"WorkloadC_NoTimingsql.log\", \"folder\"", logs);
+    brought(&mut store, &text, folder.path()).unwrap();
+    let table = charts::replay_table(&store, &study(&text).replays[0]).unwrap().unwrap();
+    let [log, governor, on_core] =
+        ["log", "governor", "on core"].map(|name| table.columns.iter().position(|c| c == name).unwrap());
+    let slowest = table.rows.iter().filter(|row| row[governor] == "powersave");
+    let shown: Vec<[&str; 2]> = slowest.map(|row| [row[log].as_str(), row[on_core].as_str()]).collect();
+    assert_eq!(shown, [["a/WorkloadC_NoTimingsql.log", "20 ms"], ["b/WorkloadC_NoTimingsql.log", "60 ms"]]);
+}
+
+#[test]
 fn a_replay_has_one_source_of_runs() {
     let with = |more: &str| LOGS.replace("recorded_khz = 1000000\n", more);
     for (text, word) in [
