@@ -8,9 +8,10 @@ impl Trace {
     /// A step's statement with its values as literals in the places of its `?`.
     ///
     /// A literal that would be read as one word with its neighbour is parted from it by a blank: `x-?` with -5 would
-    /// begin a comment, `?AND` with 1 would be a wrong number. Quotes in texts are doubled. A number with a fraction has
-    /// as many digits as bring back the same double. What SQL has no literal for is written as SQLite understands it: a
-    /// text with a zero character as `CAST(x'..' AS TEXT)`, an infinite number as `9e999`, what is no number as `NULL`.
+    /// begin a comment, `?AND` with 1 would be a wrong number. Quotes in texts are doubled. A number with a fraction
+    /// has as many digits as bring back the same double. What SQL has no literal for is written as SQLite understands
+    /// it: a text with a zero character as `CAST(x'..' AS TEXT)`, an infinite number as `9e999`, what is no number as
+    /// `NULL`.
     pub fn sql(&self, step: &Step) -> String {
         let text = &self.statement(step).text;
         let mut values = self.values(step);
