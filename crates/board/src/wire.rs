@@ -265,7 +265,7 @@ impl Write for Patient<'_> {
     }
 }
 
-/// Sends a beat, as long as the connection is open; whether it is. A pipe that is full has enough for the runner to hear.
+/// Sends a beat, as long as the connection is open; whether it is. A full pipe has enough for the runner to hear.
 fn beat(to: &Mutex<Option<ChildStdin>>) -> bool {
     let mut to = match to.try_lock() {
         Ok(to) => to,

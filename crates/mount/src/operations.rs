@@ -455,8 +455,8 @@ impl<V: Mountable> Filesystem for Served<V> {
 
     fn lseek(&self, to: &Request, handle: u64, offset: i64, whence: u32) -> Answer<u64> {
         if self.options.writeback {
-            // The kernel asks without writing back what it keeps, which would be taken for a hole. From now on, all of a
-            // file is data for it.
+            // The kernel asks without writing back what it keeps, which would be taken for a hole. From now on, all of
+            // a file is data for it.
             return Err(Errno::NOSYS);
         }
         let file = self.file(to.node, handle)?;

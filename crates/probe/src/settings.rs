@@ -231,8 +231,8 @@ pub fn forget_restored(journal: &Path) {
     let _ = fs::remove_file(restored(journal));
 }
 
-/// The value that a file of a setting holds, without white space around it. The kernel lists choices with the one in force
-/// in brackets, such as `[none] mq-deadline kyber`, and takes only its name.
+/// The value that a file of a setting holds, without white space around it. The kernel lists choices with the one in
+/// force in brackets, such as `[none] mq-deadline kyber`, and takes only its name.
 fn in_force(text: &str) -> &str {
     let mut chosen = text.split_whitespace().filter_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
     match (chosen.next(), chosen.next()) {

@@ -244,8 +244,8 @@ fn a_torn_half_is_told_apart_from_a_clean_volume() {
     assert!(after.clean && after.torn_versions == 0 && after.findings.is_empty(), "{after:#?}");
 }
 
-/// With an older half, a file says again that it has pages which another one has by now: it gets copies of all, and only
-/// what the other one has written is not its own.
+/// With an older half, a file says again that it has pages which another one has by now: it gets copies of all, and
+/// only what the other one has written is not its own.
 #[test]
 fn a_copy_of_pages_has_their_checksums_and_another_files_page_is_not_its_content() {
     const PAGE: usize = 256;
