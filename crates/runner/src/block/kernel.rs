@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{IntegerSetter, NoArg, ioctl};
 use rustix::net::sockopt;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,10 @@ const SET_FLAGS: u32 = 0xab0a;
 const FLAGS: usize = 1 | 1 << 2 | 1 << 5;
 /// Room for several of the largest requests, so that neither side waits for the other in the middle of one.
 const SOCKET_BYTES: usize = 4 << 20;
+/// The part of a zone's pages that a processor may keep free at hand is one divided by this, and 8 is the least
+/// (MIN_PERCPU_PAGELIST_HIGH_FRACTION, mm/page_alloc.c).
+const FREE_PAGES: &str = "/proc/sys/vm/percpu_pagelist_high_fraction";
+const LARGEST_PART: &str = "8";
 
 /// What the kernel says of a block device.
 fn block(at: &Path) -> PathBuf {
@@ -95,6 +100,20 @@ pub fn configure(device: &BlockDevice, at: &Path) -> Result<()> {
     set("max_sectors_kb", &device.request_kib.to_string())?;
     // It is no disk with a seek.
     set("rotational", "0")
+}
+
+/// Lets the kernel keep as many free pages of a processor at hand as it can be told to. Once they are as many as it
+/// usually keeps, it gives 63 of them back with each request to the device, and takes 63 with the next one, until
+/// something else comes: 31 us of the processor, which a controller does not need.
+///
+/// # Errors
+/// `ErrorKind::Board` if the kernel has the setting and refuses it.
+pub fn keep_free_pages() -> Result<()> {
+    match fs::write(FREE_PAGES, LARGEST_PART) {
+        // Before Linux 5.14.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        set => set.board(|| format!("cannot set {FREE_PAGES} to {LARGEST_PART}")),
+    }
 }
 
 /// The I/O scheduler in force.

@@ -74,6 +74,7 @@ pub fn serve(description: &Path, at: &Path, say: impl Fn(&str)) -> Result<()> {
     let device = read(description)?;
     device.check()?;
     let corrections = Arc::new(Corrections::default());
+    kernel::keep_free_pages()?;
     let stream = kernel::attach(&device, at)?;
     let listener = asked::listen()?;
     let server = Server::new(device.clone(), Arc::clone(&corrections), stream, listener);
