@@ -292,11 +292,11 @@ impl Profile {
                 machine.block.as_ref().map_or(Ok(()), BlockDevice::check)?;
                 ProfileKind::Virtual(Box::new(machine))
             }
-            "model" => {
+            MODEL => {
                 let error = Error::user(format!("`{name}` is a device model, on which nothing runs"));
                 return Err(error.hint(format!("use it as the device of a replay; a board has kind {KIND_WORDS}")));
             }
-            "tlb" => {
+            TLB => {
                 let error = Error::user(format!("`{name}` describes a data TLB, on which nothing runs"));
                 return Err(error.hint(format!("use it as a --processor; a board has kind {KIND_WORDS}")));
             }
@@ -315,6 +315,10 @@ struct Head {
     #[serde(default)]
     description: String,
 }
+
+/// Kinds of what has a profile and is no board.
+const MODEL: &str = "model";
+const TLB: &str = "tlb";
 
 /// Kinds, for messages.
 const KIND_WORDS: &str = "`host`, `ssh`, `adb`, `command`, `pool` or `virtual`";
@@ -368,7 +372,7 @@ fn is_profile(path: &Path) -> bool {
 /// Whether a file is certainly one of a device to model.
 fn is_model(path: &Path) -> bool {
     let head = fs::read_to_string(path).ok().and_then(|text| toml::from_str::<Head>(&text).ok());
-    head.is_some_and(|head| head.kind == "model" || head.kind == "tlb")
+    head.is_some_and(|head| [MODEL, TLB].contains(&&*head.kind))
 }
 
 #[cfg(test)]

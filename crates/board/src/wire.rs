@@ -55,7 +55,7 @@ impl Connection {
     /// A failure with `lost` set if there is no answer; `ErrorKind::Board` if the runner says why it does not serve;
     /// `ErrorKind::Interrupted` if the user interrupts.
     pub fn open(mut command: Command, way: &str, context: &BoardContext) -> Result<Connection, Failed> {
-        let failed = || "cannot make a connection's files".to_owned();
+        let failed = || "cannot make a connection's pipes and files".to_owned();
         let errors = tempfile::tempfile().board(failed)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors.try_clone().board(failed)?);
         // Ctrl-C is the lab's: it ends the connection when it has put things in order.
@@ -300,11 +300,10 @@ impl Drop for Connection {
             drop(end);
             thread
         });
-        // The end of its input tells the runner to put everything in order; a client that hangs does not hear of it.
-        let closed = self.to.try_lock().map(|mut to| to.take()).is_ok();
-        end_group(&mut self.child, if closed { PATIENCE } else { Duration::ZERO });
-        // Where a client that cannot be killed takes nothing more, it ends with this process.
-        if let Some(thread) = beats.filter(|_| closed) {
+        // The end of its input tells the runner to put everything in order. Nobody has it for longer than a beat takes.
+        drop(self.to.lock().unwrap_or_else(PoisonError::into_inner).take());
+        end_group(&mut self.child, PATIENCE);
+        if let Some(thread) = beats {
             let _ = thread.join();
         }
     }

@@ -216,7 +216,7 @@ fn settle_collision(survey: &mut Survey, claim: Claim, first: u32, used: &[Ino],
     }
     let start = if needed == 0 { None } else { take_pages(survey, free, needed) };
     if let Some(start) = start {
-        let foreign = |page: &u32| !matches!(used[*page as usize], 0) && used[*page as usize] != ino;
+        let foreign = |page: &u32| ![0, ino].contains(&used[*page as usize]);
         survey.copies.push(PageCopy {
             from: claim.start,
             to: start,

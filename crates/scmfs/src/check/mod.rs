@@ -79,7 +79,7 @@ pub(crate) struct PageCopy {
     pub pages: u32,
     /// Whether they are the content of a regular file.
     pub content: bool,
-    /// Numbers of those that another inode has: whose they are is known, and what was there before is not.
+    /// Numbers of those that another inode has, in order: whose they are is known, and what was there before is not.
     pub foreign: Vec<u32>,
 }
 

@@ -315,12 +315,12 @@ impl Sums<'_> {
     }
 
     /// As [`Sums::copied`], for the pages of a repair, of which those in `foreign` are another file's: what they hold
-    /// is sound, but it is not this one's. A page without a checksum has none where it is copied to, either.
+    /// is sound, but it is not this one's; they are in order. A page without a checksum has none where it is copied to, either.
     pub fn copied_pages(&self, from: u32, to: u32, pages: u32, foreign: &[u32]) -> Flushed {
         let mut run = Run::new(self, Durable::repeatable());
         for (from, to) in (from..from + pages).zip(to..) {
             let sum = match self.load(from) {
-                _ if foreign.contains(&from) => self.of_copy(to, false),
+                _ if foreign.binary_search(&from).is_ok() => self.of_copy(to, false),
                 UNKNOWN => UNKNOWN,
                 _ => self.of_copy(to, self.is_right(from)),
             };

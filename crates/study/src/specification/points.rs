@@ -1,6 +1,6 @@
 //! Points in words: which factors tell them apart, and how values are shown.
 
-use super::factor::{FACTORS, Point, Value, named, show};
+use super::factor::{FACTORS, Point, Value, named, show, value_of};
 
 /// The factors in which the points of a run differ, in the order of the table of factors.
 pub fn varying(points: &[&Point]) -> Vec<&'static str> {
@@ -10,13 +10,13 @@ pub fn varying(points: &[&Point]) -> Vec<&'static str> {
 
 /// A factor's value in a row, as text for a legend.
 pub(crate) fn shown(point: &Point, factor: &str) -> String {
-    let known = named(factor).ok();
-    // One that a point says nothing of is what it is by default.
-    let value = point.get(factor).cloned().or_else(|| known?.default_value());
-    match (known, value) {
-        (Some(factor), Some(value)) => show(factor, &value),
-        (None, Some(Value::Text(text))) => text,
-        (None, Some(value)) => value.to_string(),
-        (_, None) => String::new(),
-    }
+    let Ok(known) = named(factor) else {
+        return match point.get(factor) {
+            Some(Value::Text(text)) => text.clone(),
+            value => value.map_or_else(String::new, Value::to_string),
+        };
+    };
+    // Points of earlier versions do not say whether their workload has the factor.
+    let value = value_of(point, known).or_else(|| known.default_value());
+    value.map_or_else(String::new, |value| show(known, &value))
 }
