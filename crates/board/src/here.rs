@@ -14,12 +14,16 @@ use pocketstone_workload::plan::{Plan, Request, Step};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// Where Linux says that the processor has counters.
 const PROCESSOR_COUNTERS: [&str; 2] =
     ["/sys/bus/event_source/devices/cpu", "/sys/bus/event_source/devices/armv8_pmuv3"];
+
+/// How often a user's Ctrl-C is looked for while another run has the machine.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// The way to this machine: a child process.
 pub struct Here {
@@ -124,16 +128,21 @@ impl Transport for Here {
 
     fn alone(&self) -> Result<Option<File>> {
         // Two labs on one machine would measure each other, and remove each other's files.
-        let mut told = false;
+        const CELL: &str = "host-cell";
+        if let Some(lock) = self.context.cache.try_lock(CELL)? {
+            return Ok(Some(lock));
+        }
+        (self.context.progress)("waiting for another run on this machine to end its cell");
+        // A thread waits in the kernel: asking now and then would miss the moment between two cells of the other run, and
+        // disturb it. If nobody wants the lock any more when it comes, it goes with the message.
+        let (cache, (send, got)) = (self.context.cache.clone(), channel());
+        std::thread::spawn(move || send.send(cache.lock(CELL)));
         loop {
-            if let Some(lock) = self.context.cache.try_lock("host-cell")? {
-                return Ok(Some(lock));
+            match got.recv_timeout(LOOK) {
+                Ok(lock) => return lock.map(Some),
+                Err(RecvTimeoutError::Timeout) => self.context.check()?,
+                Err(RecvTimeoutError::Disconnected) => return Err(Error::bug("nobody waits for the lock")),
             }
-            self.context.check()?;
-            if !std::mem::replace(&mut told, true) {
-                (self.context.progress)("waiting for another run on this machine to end its cell");
-            }
-            std::thread::sleep(Duration::from_millis(50));
         }
     }
 
@@ -170,6 +179,25 @@ fn elsewhere(volume: &Volume) -> Error {
 mod tests {
     use super::*;
     use pocketstone_core::volume::FileSystem;
+    use std::sync::Arc;
+
+    #[test]
+    fn who_waits_for_another_run_has_its_turn_after_one_cell_and_can_be_interrupted() {
+        let folder = tempfile::tempdir().unwrap();
+        let context = BoardContext::uninterrupted(Cache::at(folder.path()).unwrap(), "/".into(), Arc::new(|_| {}));
+        let here = || Here { directory: None, runner: "/".into(), context: context.clone() };
+        let first = here().alone().unwrap();
+        let (other, (send, got)) = (here(), channel());
+        std::thread::spawn(move || send.send(other.alone().map(drop)));
+        assert!(got.recv_timeout(Duration::from_millis(100)).is_err(), "it waits");
+        drop(first);
+        // A second cell is begun at once, and waits for the other run.
+        drop(here().alone().unwrap());
+        got.recv_timeout(Duration::from_secs(10)).unwrap().unwrap();
+        let _held = here().alone().unwrap();
+        context.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(here().alone().unwrap_err().kind(), pocketstone_core::ErrorKind::Interrupted);
+    }
 
     #[test]
     fn a_volume_that_is_not_for_this_machine_is_told_with_a_board_that_has_its_flash() {

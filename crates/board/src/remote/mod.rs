@@ -209,11 +209,11 @@ impl Remote {
     }
 
     /// Has a runner serve, which waits for the end of another one for so long.
-    fn connect(&self, patience: Duration) -> Result<Connection, Failed> {
+    fn connect(&self, patience: Duration, context: &BoardContext) -> Result<Connection, Failed> {
         if patience > Duration::ZERO {
             // It is a board that was there, so what does not answer now is the way to it.
-            let gone = |error: Error| Failed { lost: error.kind() != ErrorKind::Interrupted, ..error.into() };
-            self.client.prepare(&self.context).map_err(gone)?;
+            let gone = |error: Error| Failed { lost: error.kind() == ErrorKind::Board, ..error.into() };
+            self.client.prepare(context).map_err(gone)?;
         }
         // Beside the runner's folder, which may be another one the next time: what a dead runner has left is found,
         // also after a reboot.
@@ -222,7 +222,7 @@ impl Remote {
         let serve =
             format!("env TMPDIR={beside} {} serve {} {} {own_mounts}", self.runner, self.folder, patience.as_secs());
         let line = format!("exec {} {serve}", self.r#become());
-        Connection::open(self.client.command(&line), &self.client.by_hand(), &self.context)
+        Connection::open(self.client.command(&line), &self.client.by_hand(), context)
     }
 
     /// Carries out an order that needs nothing beside it, and reads the reply.
@@ -241,7 +241,7 @@ impl Remote {
         let patience = if kept.lost { SILENCE + BEAT } else { Duration::ZERO };
         let done = match kept.open.take() {
             Some(connection) => Ok(connection),
-            None => self.connect(patience),
+            None => self.connect(patience, context),
         }
         .and_then(|mut connection| connection.order(folder, context).map(|()| connection));
         // Whatever went wrong, nobody knows what the other side still says of it.
@@ -338,6 +338,10 @@ impl Transport for Remote {
 
     fn clean(&self, plan: &Plan) {
         let Some(directory) = &plan.volume.directory else { return };
+        if self.connection.lock().unwrap_or_else(PoisonError::into_inner).lost {
+            // The next cell's preparation does it, should the board come back.
+            return;
+        }
         // Not as the run is: what the user interrupts leaves nothing, either.
         let context = BoardContext { cancelled: Arc::default(), wakes: None, ..self.context.clone() };
         for (remove, names) in [("-f", our_files(plan)), ("-rf", &OUR_FOLDERS)] {
