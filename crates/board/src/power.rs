@@ -289,7 +289,7 @@ impl Judge {
         match (&plan.workload, trace) {
             (Workload::Database(spec), Some(trace)) => database::History::of(spec, trace).map(Judge::Database),
             (workload, _) => match workload.on_files() {
-                Some(files) => files::History::of(files, plan.seed).map(Judge::Files),
+                Some(files) => files::History::of(files, plan.volume.file_system, plan.seed).map(Judge::Files),
                 None => Err(Error::user("nobody knows what a command was promised")
                     .hint("omit power_cuts, or choose a workload on files or on SQLite")),
             },

@@ -122,6 +122,17 @@ impl Medium {
 }
 
 impl FileSystem {
+    /// Whether it reserves space for a file that is to be written, by fallocate(2) where the kernel has it.
+    pub fn reserves_space(self) -> bool {
+        match self {
+            FileSystem::Directory | FileSystem::Ext4 | FileSystem::F2fs | FileSystem::Btrfs => true,
+            FileSystem::Scmfs | FileSystem::Tmpfs => true,
+            FileSystem::Jffs2 | FileSystem::Ubifs | FileSystem::Yaffs2 | FileSystem::Exfat => false,
+            FileSystem::Ext2 | FileSystem::Ext3 | FileSystem::Squashfs => false,
+            FileSystem::Ramfs | FileSystem::Null => false,
+        }
+    }
+
     /// The media that it can lie on, the usual one first.
     pub fn media(self) -> &'static [Medium] {
         match self {

@@ -12,7 +12,11 @@ use std::mem::MaybeUninit;
 use std::path::Path;
 
 /// A folder behind a file descriptor: names are looked up in it alone.
-pub struct KernelTree(OwnedFd);
+pub struct KernelTree {
+    folder: OwnedFd,
+    /// Whether space is reserved where the file system can do that.
+    reserves: bool,
+}
 
 impl KernelTree {
     /// Opens a folder.
@@ -23,12 +27,17 @@ impl KernelTree {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder =
             rustix::fs::open(path, flags, Mode::empty()).board(|| format!("cannot open {}", path.display()))?;
-        Ok(KernelTree(folder))
+        Ok(KernelTree { folder, reserves: true })
+    }
+
+    /// The same folder as one on a file system without fallocate(2).
+    pub fn without_reserved_space(self) -> Self {
+        KernelTree { reserves: false, ..self }
     }
 
     pub(crate) fn open_with(&self, path: &CStr, flags: OFlags) -> Result<OwnedFd> {
         let mode = Mode::from_raw_mode(0o644);
-        rustix::fs::openat(&self.0, path, flags | OFlags::CLOEXEC, mode).board(|| "open() failed".into())
+        rustix::fs::openat(&self.folder, path, flags | OFlags::CLOEXEC, mode).board(|| "open() failed".into())
     }
 }
 
@@ -58,7 +67,7 @@ impl Tree for KernelTree {
     type Map<'t> = Mapping;
 
     fn free_bytes(&self) -> Result<u64> {
-        let found = rustix::fs::fstatvfs(&self.0).board(|| "fstatvfs() failed".into())?;
+        let found = rustix::fs::fstatvfs(&self.folder).board(|| "fstatvfs() failed".into())?;
         Ok(found.f_bfree * found.f_frsize)
     }
 
@@ -102,6 +111,9 @@ impl Tree for KernelTree {
     }
 
     fn allocate(&self, file: &OwnedFd, bytes: u64) -> Result<()> {
+        if !self.reserves {
+            return Ok(());
+        }
         match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             other => other.board(|| "fallocate() failed".into()),
@@ -127,15 +139,15 @@ impl Tree for KernelTree {
     }
 
     fn unlink(&self, path: &CStr) -> Result<()> {
-        rustix::fs::unlinkat(&self.0, path, AtFlags::empty()).board(|| "unlink() failed".into())
+        rustix::fs::unlinkat(&self.folder, path, AtFlags::empty()).board(|| "unlink() failed".into())
     }
 
     fn rename(&self, from: &CStr, to: &CStr) -> Result<()> {
-        rustix::fs::renameat(&self.0, from, &self.0, to).board(|| "rename() failed".into())
+        rustix::fs::renameat(&self.folder, from, &self.folder, to).board(|| "rename() failed".into())
     }
 
     fn stat(&self, path: &CStr) -> Result<u64> {
-        let found = rustix::fs::statat(&self.0, path, AtFlags::empty()).board(|| "stat() failed".into())?;
+        let found = rustix::fs::statat(&self.folder, path, AtFlags::empty()).board(|| "stat() failed".into())?;
         Ok(found.st_size as u64)
     }
 
@@ -148,7 +160,7 @@ impl Tree for KernelTree {
     }
 
     fn mkdir(&self, path: &CStr) -> Result<()> {
-        rustix::fs::mkdirat(&self.0, path, Mode::from_raw_mode(0o755)).board(|| "mkdir() failed".into())
+        rustix::fs::mkdirat(&self.folder, path, Mode::from_raw_mode(0o755)).board(|| "mkdir() failed".into())
     }
 
     fn list(&self) -> Result<u64> {

@@ -3,6 +3,7 @@
 use super::Progress;
 use pocketstone_core::chip::{Survivor, Verdict};
 use pocketstone_core::error::Context;
+use pocketstone_core::volume::FileSystem;
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::{Engine, Executor, KernelTree, populate};
 use pocketstone_workload::{FileWorkload, Operation};
@@ -62,8 +63,8 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Executes the workload in a folder of this machine.
-    pub fn of(workload: &dyn FileWorkload, seed: u64) -> Result<History> {
+    /// Executes the workload in a folder of this machine, as it is on a volume with that file system.
+    pub fn of(workload: &dyn FileWorkload, file_system: FileSystem, seed: u64) -> Result<History> {
         let folder = tempfile::tempdir().board(|| "cannot create a temporary folder".into())?;
         if workload.threads() != 1 {
             return Err(Error::user("the order of what several threads write is not known").hint("set threads = 1"));
@@ -71,6 +72,7 @@ impl History {
         let population = workload.population(seed);
         let within = population.folder().map_or_else(String::new, |within| format!("{within}/"));
         let tree = KernelTree::open(folder.path())?;
+        let tree = if file_system.reserves_space() { tree } else { tree.without_reserved_space() };
         populate(&tree, &population)?;
         let names = workload.names(seed);
         let path =
@@ -215,7 +217,7 @@ fn content(path: &Path, before: Option<&Bytes>) -> Content {
 mod tests {
     use super::*;
     use pocketstone_core::pattern::Pattern;
-    use pocketstone_workload::{Data, FileOperation, FilesSpec, Sync};
+    use pocketstone_workload::{Data, FileOperation, FilesSpec, FioSpec, Sync};
 
     /// Four appends of two bytes each to one file, which is there and empty; the second one's return is a promise.
     fn appends() -> History {
@@ -315,7 +317,7 @@ mod tests {
             sync,
             threads: 1,
         };
-        let history = History::of(&spec(FileOperation::Write, Sync::Each), 5).unwrap();
+        let history = History::of(&spec(FileOperation::Write, Sync::Each), FileSystem::Jffs2, 5).unwrap();
         assert_eq!(
             history.files.keys().collect::<Vec<_>>(),
             ["pocketstone-files/file-00000000", "pocketstone-files/file-00000001"]
@@ -326,9 +328,20 @@ mod tests {
         let bytes = |n: usize| first[n].content.as_ref().unwrap().iter().collect::<Vec<_>>();
         assert!(bytes(0)[..100] != bytes(1)[..100] && bytes(0)[100..] == bytes(1)[100..]);
         assert!(bytes(2)[..100] == bytes(1)[..100] && bytes(2)[100..] != bytes(1)[100..]);
-        let history = History::of(&spec(FileOperation::Append, Sync::None), 5).unwrap();
+        let history = History::of(&spec(FileOperation::Append, Sync::None), FileSystem::Jffs2, 5).unwrap();
         let sizes: Vec<_> = history.files["pocketstone-files/file-00000001"].iter().map(size).collect();
         assert_eq!(sizes, [200, 300, 400]);
         assert!(history.files.values().all(|versions| versions[1..].iter().all(|v| !v.promised)));
+    }
+
+    #[test]
+    fn space_that_a_file_system_does_not_reserve_is_in_no_version() {
+        let job = "[w]\nfilename=f\nrw=write\nsize=12k\nbs=4k\nfsync=1\n";
+        let spec = FioSpec::read(job, "w.fio", "", Data::Random).unwrap();
+        for (file_system, first) in [(FileSystem::Ext4, 12_288), (FileSystem::Ubifs, 4096)] {
+            let history = History::of(&spec, file_system, 1).unwrap();
+            let sizes: Vec<_> = history.files.values().flatten().map(size).collect();
+            assert_eq!((sizes[1], sizes.last()), (first, Some(&12_288)), "{file_system:?}: {sizes:?}");
+        }
     }
 }

@@ -63,13 +63,13 @@ words! {
 }
 
 impl Fallocate {
-    fn usual() -> Self {
-        Fallocate::Native
+    /// What all jobs did before they could say it.
+    fn of_before() -> Self {
+        Fallocate::Truncate
     }
 
-    /// Whether it is what fio does where nothing is said.
-    fn is_usual(&self) -> bool {
-        *self == Fallocate::Native
+    fn is_of_before(&self) -> bool {
+        *self == Self::of_before()
     }
 }
 
@@ -105,8 +105,8 @@ pub struct Job {
     pub invalidate: bool,
     /// Whether its files have their contents before it.
     pub laid_out: bool,
-    /// How its files are made that have no contents before it.
-    #[serde(default = "Fallocate::usual", skip_serializing_if = "Fallocate::is_usual")]
+    /// How its files are made that have no contents before it. Plans of earlier versions do not say so.
+    #[serde(default = "Fallocate::of_before", skip_serializing_if = "Fallocate::is_of_before")]
     pub fallocate: Fallocate,
     /// Whether a place can come again before all others have.
     pub repeats: bool,
@@ -326,7 +326,8 @@ impl Job {
             direct: said.direct,
             invalidate: !said.cached.unwrap_or(false),
             laid_out: mode.reads() || said.overwrite,
-            fallocate: said.fallocate.unwrap_or(Fallocate::usual()),
+            // As fio does.
+            fallocate: said.fallocate.unwrap_or(Fallocate::Native),
             repeats: said.repeats,
             think_requests: said.think.1.unwrap_or(1),
             think_ns: said.think.0,

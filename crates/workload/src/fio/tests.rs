@@ -49,6 +49,13 @@ fn files_that_are_only_written_are_made_as_fallocate_says() {
     // The first job decides, but fio finds an empty file too small for the second (fio 3.33: f has 8192 bytes of data).
     assert_eq!(setup("fallocate=truncate\n[x]\nstonewall\nrw=write\nfallocate=none"), [truncate]);
     assert_eq!(setup("fallocate=none\n[x]\nstonewall\nrw=write\nfallocate=native"), [allocate]);
+    // A plan of before does what it did, and the usual is said.
+    let plan = |options: &str| serde_json::to_value(of(&format!("[w]\nsize=8k\nrw=write\n{options}\n"))).unwrap();
+    assert_eq!(plan("")["jobs"][0]["fallocate"], "native");
+    let mut before = plan("fallocate=truncate");
+    assert_eq!(before["jobs"][0].as_object_mut().unwrap().remove("fallocate"), None);
+    let before: FioSpec = serde_json::from_value(before).unwrap();
+    assert_eq!(before.setup().nth(1), Some(truncate));
     let read = of("[global]\nfilename=f\nsize=8k\n[w]\nrw=write\nfallocate=none\n[r]\nstonewall\nrw=read\n");
     assert_eq!((read.population(1).list()[0].bytes, read.setup().count()), (8192, 1));
 }
