@@ -173,6 +173,11 @@ fn the_same_names_and_contents_make_the_same_image() {
         fs::read(file).expect("an image")
     });
     assert!(images[0] == images[1], "the images differ");
+    // Nor is what makes an image in it, if that lies in the folder.
+    let within = names[0].join("within");
+    run(yaffs2(["image", "--times", "fixed"]).args([&names[0], &within]).env("SOURCE_DATE_EPOCH", "1700000000"))
+        .ends_with(0);
+    assert!(fs::read(within).expect("an image") == images[0], "it holds itself");
     let own = folder.path().join("own");
     run(yaffs2(["image", "--times", "fixed", "--root-owned"]).args([&names[0], &own])).ends_with(0);
     let listed = run(yaffs2(["ls", "-l"]).args([&*own, Path::new("sub")])).ends_with(0);

@@ -1,6 +1,6 @@
 // Zooming into a time line. What is drawn without this script is the whole run; the numbers of its spans lie beside it.
 (() => {
-  const SHADES = 8, COLOURS = 12, SVG = "http://www.w3.org/2000/svg", LEAST = 200; // ns
+  const SHADES = 8, COLOURS = 12, LETTER = 7, SVG = "http://www.w3.org/2000/svg", LEAST = 200; // ns
   const element = (name, attributes, text) => {
     const e = document.createElementNS(SVG, name);
     for (const key in attributes) e.setAttribute(key, attributes[key]);
@@ -105,9 +105,11 @@
       let d = "";
       const labels = [];
       for (let t = Math.ceil(from / step) * step; t <= to; t += step) {
-        const x = across(t).toFixed(1);
-        d += `M${x} ${grid[1]}V${grid[2]}`;
-        labels.push(element("text", { class: "tx", x, y: tickY }, `${(t / size).toFixed(decimals)} ${name}`));
+        const text = `${(t / size).toFixed(decimals)} ${name}`;
+        d += `M${across(t).toFixed(1)} ${grid[1]}V${grid[2]}`;
+        // The last one ends where the picture does.
+        const x = Math.min(across(t), svg.viewBox.baseVal.width - text.length * LETTER / 2).toFixed(1);
+        labels.push(element("text", { class: "tx", x, y: tickY }, text));
       }
       return [element("path", { class: "grid", d }), ...labels];
     };

@@ -71,11 +71,19 @@ snapshot() {{
 owns() {{
     [ "$(cat "$shards/.owner-$index")" = "$owner" ]
 }}
-# Copies a file under another name first: what is there is whole, or as it was. A database is not put beside another
-# one's journal, which would be played into it.
+# Waits until a database that is there has no journal, which would be played into the one that takes its place.
+unjournalled() {{
+    for attempt in 1 2 3 4 5 6 7 8 9 10; do
+        [ -e "$1-journal" ] || return 0
+        sleep 0.2
+    done
+    echo "$1-journal is in the way: reading those results removes it, as pocketstone report $(dirname "$1") does" >&2
+    return 1
+}}
+# Copies a file under another name first: what is there is whole, or as it was.
 place() {{
     new=$shards/$index/.new-$owner
-    mkdir -p "$(dirname "$2")" && cp "$1" "$new" && owns && [ ! -e "$2-journal" ] && mv "$new" "$2" && return 0
+    mkdir -p "$(dirname "$2")" && cp "$1" "$new" && owns && unjournalled "$2" && mv "$new" "$2" && return 0
     rm -f "$new"
     return 1
 }}

@@ -33,7 +33,7 @@ pub fn image(arguments: &ImageArguments) -> Result<u8> {
     let create = || format!("cannot create {}", file.display());
     let unfinished = Unfinished::beside(file)?;
     let out = File::create_new(unfinished.path()).user(create)?;
-    let own = out.metadata().user(create)?;
+    let own = unfinished.folder().metadata().user(create)?;
     let mut builder =
         Builder { arguments, time_s: fixed_time(arguments.times)?, own: (own.dev(), own.ino()), names: HashMap::new() };
     let (objects, bytes) = builder.build(BufWriter::new(out), &form, &top)?;
@@ -70,7 +70,7 @@ fn fixed_time(times: Times) -> Result<i64> {
 struct Builder<'a> {
     arguments: &'a ImageArguments,
     time_s: i64,
-    /// The image itself, which may lie in the folder.
+    /// The folder that the image is made in, which may lie in the one that is packed.
     own: (u64, u64),
     /// Objects with several names, by device and inode.
     names: HashMap<(u64, u64), Ino>,

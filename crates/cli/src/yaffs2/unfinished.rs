@@ -25,6 +25,11 @@ impl Unfinished {
         Ok(Unfinished { file: file.to_owned(), folder })
     }
 
+    /// The folder that it is made in.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Where it is made.
     pub fn path(&self) -> PathBuf {
         self.folder.path().join("image")

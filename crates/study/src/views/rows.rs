@@ -98,14 +98,14 @@ impl TracingCost {
 pub(crate) fn rows(store: &Store, table: &str, experiment: &str, metric: &str, only: Option<&str>) -> Result<Vec<Row>> {
     let metric = metric::named(metric).ok_or_else(|| metric::unknown(metric))?;
     // How much better a value is than another one is a share, whatever their unit.
-    let unit = if table == "comparison" { Unit::Share } else { metric.unit };
+    let (view, unit) = if table == "comparison" { ("improvement", Unit::Share) } else { ("summary", metric.unit) };
     let condition = only.map_or(String::new(), |o| format!("AND ({o})"));
-    // The columns that conditions know from the views `summary` and `improvement`, beside the point, which those lack.
+    // What conditions know as the views `summary` and `improvement`, beside the point, which those lack.
     let factors: String = factor::FACTORS.iter().map(|f| format!("point ->> '$.{0}' AS {0}, ", f.name)).collect();
     let sql = format!(
         "SELECT point, n, median, low, high FROM (
              SELECT point, experiment, {factors} metric, n, median, mean, low, high, coverage,
-                 (SELECT d.origin FROM metric_definition d WHERE d.name = metric) AS origin FROM {table})
+                 (SELECT d.origin FROM metric_definition d WHERE d.name = metric) AS origin FROM {table}) AS {view}
          WHERE experiment = ?1 AND metric = ?2 {condition}"
     );
     let read = |r: &rusqlite::Row<'_>| Ok((r.get::<_, String>(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?));

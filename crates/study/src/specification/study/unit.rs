@@ -1,6 +1,6 @@
 //! How the numbers of claims and texts are written.
 
-use pocketstone_core::units::{format_ns, format_ns_to};
+use pocketstone_core::units::format_ns_to;
 use serde::Deserialize;
 
 /// What stands for a claim's number in its words.
@@ -49,7 +49,11 @@ impl Unit {
         let shown = self.factor() * v;
         let bound = trimmed(shown, decimals_of(shown));
         match self {
-            Unit::Nanoseconds => format_ns(v),
+            Unit::Nanoseconds => {
+                let text = format_ns_to(v, MOST_DIGITS);
+                let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+                format!("{} {unit}", without_zeros(number))
+            }
             // One times as much is no plural, 1.0 times is.
             Unit::Times if !bound.contains('.') => format!("{bound}.0 times"),
             _ => bound + self.word(),
@@ -114,8 +118,12 @@ fn fixed(v: f64, decimals: usize) -> String {
 
 /// At most so many digits behind the point, and no zeros at their end.
 fn trimmed(v: f64, decimals: usize) -> String {
-    let text = fixed(v, decimals);
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    without_zeros(&fixed(v, decimals)).to_owned()
+}
+
+/// A number in digits, without zeros at the end of its fraction.
+fn without_zeros(digits: &str) -> &str {
+    if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
 #[cfg(test)]
@@ -136,6 +144,9 @@ mod tests {
             (Unit::Nanoseconds.write(562.0), Unit::Nanoseconds.write_bound(1e6)),
             ("562 ns".into(), "1 ms".into())
         );
+        // As a number is written that is held against it.
+        assert_eq!(Unit::Nanoseconds.write_bound(1_234_567.0), "1.23457 ms");
+        assert_eq!(Unit::Nanoseconds.write_against(1_234_000.0, &[1_234_567.0]), "1.234 ms");
         assert_eq!(Unit::Percent.write(-0.0001), "0.0 %");
         let bounds = [(0.00002, "0.00002"), (3e-9, "0.000000003"), (1_234_567.0, "1234567"), (0.1 + 0.2, "0.3")];
         for (bound, text) in bounds {

@@ -213,6 +213,7 @@ fn a_condition_is_asked_once_of_each_point() {
     let of = |only| rows(&store, "statistic", "e", "used_bytes", Some(only)).unwrap().len();
     assert_eq!(of("requests > 0 AND origin = 'measured' AND low = 7"), 2000);
     assert_eq!(of("requests < 110"), 10);
+    assert_eq!(of("summary.requests = 110"), 1);
     assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
 }
 
