@@ -1,5 +1,6 @@
 //! The cache of downloaded and built artifacts.
 
+use pocketstone_core::bytes::hexadecimal;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use rustix::fs::FlockOperation;
@@ -126,7 +127,18 @@ pub fn digest(parts: &[&[u8]]) -> String {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    hash.finalize()[..8].iter().map(|b| format!("{b:02x}")).collect()
+    hexadecimal(&hash.finalize()[..8])
+}
+
+/// The SHA-256 of a file, in hexadecimal digits.
+///
+/// # Errors
+/// `ErrorKind::Board` if it cannot be read.
+pub fn digest_of_file(path: &Path) -> Result<String> {
+    let failed = || format!("cannot read {}", path.display());
+    let mut hash = Sha256::new();
+    std::io::copy(&mut fs::File::open(path).board(failed)?, &mut hash).board(failed)?;
+    Ok(hexadecimal(&hash.finalize()))
 }
 
 #[cfg(test)]

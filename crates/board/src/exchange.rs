@@ -4,13 +4,12 @@
 //! The archive is a tar file, compressed by gzip: first `manifest.json`, then the files under their names in the cache.
 //! The manifest has the SHA-256 of each; nothing gets into a cache before all of them are found right.
 
-use crate::cache::files_below;
+use crate::cache::{digest_of_file, files_below};
 use crate::qemu::Qemu;
 use crate::{BoardContext, Cache, Profile, ProfileKind};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -70,7 +69,7 @@ pub fn export(profile: &Profile, file: &Path, context: &BoardContext) -> Result<
     for name in names {
         (context.progress)(&format!("packing {}", name.display()));
         context.check()?;
-        let digest = sha256(&root.join(&name))?;
+        let digest = digest_of_file(&root.join(&name))?;
         files.insert(name, digest);
     }
     let manifest = Manifest {
@@ -191,7 +190,7 @@ fn checked(archive: &Path, folder: &Path) -> Result<Manifest> {
         }
         let path = folder.join(name);
         let plain = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
-        if !plain || sha256(&path)? != *digest {
+        if !plain || digest_of_file(&path)? != *digest {
             return Err(wrong(format!("{} is damaged or missing", name.display())));
         }
         let mode = fs::metadata(&path).map_or(0, |found| found.permissions().mode());
@@ -205,13 +204,6 @@ fn checked(archive: &Path, folder: &Path) -> Result<Manifest> {
 fn allowed(name: &Path) -> bool {
     let plain = name.components().all(|part| matches!(part, Component::Normal(_)));
     plain && name.iter().count() > 1 && FOLDERS.iter().any(|folder| name.starts_with(folder))
-}
-
-fn sha256(path: &Path) -> Result<String> {
-    let failed = || format!("cannot read {}", path.display());
-    let mut hash = Sha256::new();
-    std::io::copy(&mut File::open(path).board(failed)?, &mut hash).board(failed)?;
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn tar(command: &mut Command, file: &Path) -> Result<()> {
@@ -246,7 +238,7 @@ mod tests {
             let path = cache.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, content).unwrap();
-            files.insert(PathBuf::from(name), sha256(&path).unwrap());
+            files.insert(PathBuf::from(name), digest_of_file(&path).unwrap());
         }
         fs::set_permissions(cache.join("runners/77"), Permissions::from_mode(0o4755)).unwrap();
         let manifest = Manifest {

@@ -133,8 +133,8 @@ impl Transport for Here {
             return Ok(Some(lock));
         }
         (self.context.progress)("waiting for another run on this machine to end its cell");
-        // A thread waits in the kernel: asking now and then would miss the moment between two cells of the other run, and
-        // disturb it. If nobody wants the lock any more when it comes, it goes with the message.
+        // A thread waits in the kernel: asking now and then would miss the moment between two cells of the other run,
+        // and disturb it. If nobody wants the lock any more when it comes, it goes with the message.
         let (cache, (send, got)) = (self.context.cache.clone(), channel());
         std::thread::spawn(move || send.send(cache.lock(CELL)));
         loop {

@@ -22,7 +22,7 @@ pub mod transport;
 mod wire;
 
 pub use board::{Board, COMPARABLE, SAME_MACHINE};
-pub use cache::Cache;
+pub use cache::{Cache, digest_of_file};
 pub use compiled::{Compiled, compiler_for};
 pub use context::BoardContext;
 pub use measured::{Console, Failed, Measured, answer};

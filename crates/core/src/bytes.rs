@@ -1,4 +1,5 @@
-//! Little-endian numbers at a place in bytes, for the binary logs and files. They panic beyond the end.
+//! Little-endian numbers at a place in bytes, for the binary logs and files, which panic beyond the end; and bytes as
+//! text.
 
 /// Two bytes from `at` on.
 pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
@@ -13,4 +14,9 @@ pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
 /// Eight bytes from `at` on.
 pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
+
+/// Bytes as lower-case hexadecimal digits, two for each.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -15,6 +15,7 @@ use crate::wire::Connection;
 use crate::{BoardContext, Cache, Failed, qemu};
 use client::{Client, ask, cured, pause, quoted};
 use pocketstone_core::board::{Board as Description, MOUNT_FOLDER, OWN_MOUNTS, Places};
+use pocketstone_core::bytes::hexadecimal;
 use pocketstone_core::error::Context;
 use pocketstone_core::frame::{BEAT, SILENCE};
 use pocketstone_core::outcome::{Facts, Response};
@@ -164,7 +165,7 @@ impl Remote {
     /// Puts a program on the board, by its digest, unless it is there.
     fn push(&self, program: &Path) -> Result<String> {
         let bytes = fs::read(program).board(|| format!("cannot read {}", program.display()))?;
-        let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = hexadecimal(&Sha256::digest(&bytes));
         let folder = &self.folder;
         let path = format!("{folder}/runner-{digest}");
         // It is obeyed by whoever runs it: nobody else may have put it there, nor be able to.
@@ -344,13 +345,11 @@ impl Transport for Remote {
         }
         // Not as the run is: what the user interrupts leaves nothing, either.
         let context = BoardContext { cancelled: Arc::default(), wakes: None, ..self.context.clone() };
-        for (remove, names) in [("-f", our_files(plan)), ("-rf", &OUR_FOLDERS)] {
-            let paths = names.iter().map(|name| directory.join(name).to_string_lossy().into_owned());
-            let argv: Vec<String> = ["rm", remove, "--"].map(String::from).into_iter().chain(paths).collect();
-            if argv.len() > 3 {
-                // The next cell's preparation would do it as well.
-                let _ = self.simple(Order::Exec { argv }, &context);
-            }
-        }
+        let paths = |names: &[&str]| -> String {
+            names.iter().map(|name| quoted(&directory.join(name).to_string_lossy()) + " ").collect()
+        };
+        let line = format!("rm -f -- {}; rm -rf -- {}", paths(our_files(plan)), paths(&OUR_FOLDERS));
+        // The next cell's preparation would do it as well.
+        let _ = self.simple(Order::Exec { argv: vec!["sh".into(), "-c".into(), line] }, &context);
     }
 }

@@ -315,7 +315,8 @@ impl Sums<'_> {
     }
 
     /// As [`Sums::copied`], for the pages of a repair, of which those in `foreign` are another file's: what they hold
-    /// is sound, but it is not this one's; they are in order. A page without a checksum has none where it is copied to, either.
+    /// is sound, but it is not this one's; they are in order. A page without a checksum has none where it is copied to,
+    /// either.
     pub fn copied_pages(&self, from: u32, to: u32, pages: u32, foreign: &[u32]) -> Flushed {
         let mut run = Run::new(self, Durable::repeatable());
         for (from, to) in (from..from + pages).zip(to..) {

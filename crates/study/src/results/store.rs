@@ -29,6 +29,7 @@ use crate::specification::factor::Point;
 use crate::specification::study::Study;
 use pocketstone_board::{Failed, Measured};
 use pocketstone_core::block_log::encode_block;
+use pocketstone_core::bytes::hexadecimal;
 use pocketstone_core::error::Context;
 use pocketstone_core::events::EventLog;
 use pocketstone_core::events_log::{decode_events, encode_events};
@@ -179,9 +180,7 @@ impl Store {
 
     fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
         let failed = || format!("cannot open {}", path.display());
-        // A path that begins with `file:` would be a URI.
-        let absolute = std::path::absolute(path).user(failed)?;
-        let db = Connection::open_with_flags(absolute, flags).user(failed)?;
+        let db = Connection::open_with_flags(take::no_uri(path).user(failed)?, flags).user(failed)?;
         db.busy_timeout(std::time::Duration::from_secs(10)).user(failed)?;
         db.execute_batch("PRAGMA foreign_keys = ON;").user(failed)?;
         Ok(db)
@@ -579,7 +578,7 @@ pub fn log_digest(measured: &Measured) -> String {
     if let Some(events) = measured.events.as_ref().and_then(|e| encode_events(e).ok()) {
         hash.update(events);
     }
-    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+    hexadecimal(&hash.finalize())
 }
 
 /// Number of senses of each block of the chip in a traced cell.

@@ -2,8 +2,7 @@
 
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
-use sha2::{Digest, Sha256};
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
@@ -63,9 +62,7 @@ fn pack_folder(folder: &Path, into: &Path) -> Result<String> {
     let mut pack = Command::new("tar");
     pack.args(THE_SAME_EACH_TIME).arg("-cf").arg(packed.path()).arg("-C").arg(folder);
     tar(pack.args(["--null", "--verbatim-files-from", "-T"]).arg(names.path()), folder)?;
-    let mut hash = Sha256::new();
-    std::io::copy(&mut File::open(packed.path()).board(failed)?, &mut hash).board(failed)?;
-    let digest = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let digest = pocketstone_board::digest_of_file(packed.path())?;
     packed.persist(pocketstone_board::archive_file(into, &digest)).map_err(|e| e.error).board(failed)?;
     Ok(digest)
 }

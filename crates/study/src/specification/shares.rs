@@ -4,6 +4,7 @@
 use crate::specification::cell::Cell;
 use crate::specification::guess::guess_ms;
 use crate::specification::study::Study;
+use pocketstone_core::bytes::hexadecimal;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::plan::Step;
 use serde::{Deserialize, Serialize};
@@ -103,7 +104,7 @@ impl Shares {
             hash.update(serde_json::to_vec(&parts).map_err(|e| Error::bug("a cell is not valid JSON").because(e))?);
             hash.update(format!("{:?}\n", again.get(&cell.number)));
         }
-        let digest = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
+        let digest = hexadecimal(&hash.finalize());
         Ok(Shares { owners, again, digest })
     }
 

@@ -8,7 +8,6 @@ use pocketstone_core::{Error, Result};
 use pocketstone_workload::Workload;
 use pocketstone_workload::calls::{self, KeptCalls, Selection};
 use pocketstone_workload::database::{Prepares, Trace, check, from_file, prepare};
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -213,10 +212,7 @@ pub fn is_kept(path: &Path) -> bool {
 /// all bytes.
 pub fn intact(path: &Path) -> bool {
     let named = |digest: &str| path.file_stem().is_some_and(|stem| stem == digest);
-    let Ok(mut file) = File::open(path) else { return false };
-    let mut hash = Sha256::new();
-    let whole = io::copy(&mut file, &mut hash).is_ok()
-        && named(&hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    let whole = pocketstone_board::digest_of_file(path).is_ok_and(|digest| named(&digest));
     let prepared = |file: Vec<u8>| named(&Trace::digest(&file)) && Trace::decode(&file).is_ok();
     whole || path.extension().is_some_and(|e| e == "trace") && fs::read(path).is_ok_and(prepared)
 }

@@ -4,6 +4,7 @@ use super::Calls;
 use crate::content::NewFile;
 use crate::operation::{MOST_FILE_BYTES, MOST_PAUSE_NS};
 use crate::{Operation, Purpose};
+use pocketstone_core::bytes::hexadecimal;
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};
 use sha2::{Digest, Sha256};
@@ -71,7 +72,7 @@ pub fn encode(calls: &Calls) -> String {
 
 /// The digest that a file of calls is kept under: SHA-256 of its bytes.
 pub fn digest(file: &str) -> String {
-    Sha256::digest(file).iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal(&Sha256::digest(file))
 }
 
 /// Reads a file of calls and checks that it can be executed: numbers have names, sizes and times are those of a

@@ -2,6 +2,7 @@
 
 use super::tokens::{TokenKind, Tokens, is_word};
 use super::trace::{Step, Trace, Value};
+use pocketstone_core::bytes::hexadecimal;
 use std::fmt::Write;
 
 impl Trace {
@@ -60,10 +61,6 @@ fn push_literal(sql: &mut String, value: Value<'_>) {
         Value::Text(text) => write!(sql, "'{}'", text.replace('\'', "''")),
         Value::Blob(bytes) => write!(sql, "x'{}'", hexadecimal(bytes)),
     };
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

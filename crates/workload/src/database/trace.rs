@@ -18,7 +18,7 @@
 //! Statements' texts end the text, in their order and without gaps; values may share texts before them.
 //! Whatever is reserved is 0, so that there is one file for each workload.
 
-use pocketstone_core::bytes::{u16_at, u32_at, u64_at};
+use pocketstone_core::bytes::{hexadecimal, u16_at, u32_at, u64_at};
 use pocketstone_core::{Error, Result};
 use sha2::{Digest, Sha256};
 
@@ -403,7 +403,7 @@ impl Trace {
 
     /// The digest that names the workload: 64 hexadecimal digits, the file's last 32 bytes.
     pub fn digest(file: &[u8]) -> String {
-        file[file.len().saturating_sub(DIGEST)..].iter().map(|b| format!("{b:02x}")).collect()
+        hexadecimal(&file[file.len().saturating_sub(DIGEST)..])
     }
 }
 

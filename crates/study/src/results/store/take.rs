@@ -8,6 +8,7 @@ use crate::specification::shares::{FACT, Share};
 use pocketstone_core::Result;
 use pocketstone_core::error::Context;
 use rusqlite::Connection;
+use std::path::{Path, PathBuf};
 
 /// The tables of what was measured, those first that others refer to. Everything else follows from them.
 fn tables() -> impl Iterator<Item = &'static str> {
@@ -94,15 +95,18 @@ pub(in crate::results) fn repeated(store: &Store, other: &Store) -> Result<(usiz
     Ok((same.len(), different.into_iter().map(words).collect()))
 }
 
+/// The path of a file as SQLite takes it for one: what begins with `file:` would be a URI.
+pub(super) fn no_uri(path: &Path) -> std::io::Result<PathBuf> {
+    std::path::absolute(path)
+}
+
 /// Does something with another run's results as the schema `other` beside a connection's own.
 fn beside<T>(
     db: &Connection,
     other: &Store,
     run: impl FnOnce(&Connection) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
-    // A path that begins with `file:` would be a URI.
-    let path =
-        std::path::absolute(other.folder.join(FILE)).map_err(|_| rusqlite::Error::InvalidPath(other.folder.clone()))?;
+    let path = no_uri(&other.folder.join(FILE)).map_err(|_| rusqlite::Error::InvalidPath(other.folder.clone()))?;
     db.execute("ATTACH ?1 AS other", [path.as_os_str().as_encoded_bytes()])?;
     let done = run(db);
     let detached = db.execute_batch("DETACH other");
