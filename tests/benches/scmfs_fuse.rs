@@ -80,6 +80,8 @@ fn main() {
 struct OnFuse {
     // Unmounted before the rest goes.
     _mounted: Mounted,
+    // Its memory is the machine's: not kept for the next benchmark.
+    _region: tempfile::TempPath,
     path: PathBuf,
 }
 
@@ -87,8 +89,10 @@ impl OnFuse {
     fn new(ground: &Ground, name: &str, bytes: u64, options: &MountOptions) -> OnFuse {
         let path = ground.tmpfs.join(format!("{name}.mount"));
         fs::create_dir(&path).expect("a new folder");
-        let volume = Arc::new(volume(&ground.tmpfs.join(name), bytes, false, None));
-        OnFuse { _mounted: mount(volume, &path, options).expect("a mount"), path }
+        let region = ground.tmpfs.join(name);
+        let volume = Arc::new(volume(&region, bytes, false, None));
+        let mounted = mount(volume, &path, options).expect("a mount");
+        OnFuse { _mounted: mounted, _region: tempfile::TempPath::from_path(region), path }
     }
 }
 

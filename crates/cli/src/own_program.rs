@@ -8,6 +8,7 @@ use crate::boards::profile;
 use pocketstone_board::Profile;
 use pocketstone_core::{Error, Result};
 use pocketstone_study::Study;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Seeds of a point where the user does not say how many: as many as an interval of a median needs.
@@ -41,9 +42,13 @@ pub fn study(arguments: &RunArguments) -> Result<Study> {
     if let Some(files) = files {
         factors.insert("command_files".into(), files.to_string_lossy().into_owned().into());
     }
-    for set in &arguments.set {
-        let (factor, values) = factor_and_values(set)?;
-        factors.insert(factor.into(), values_of(factor, values).into());
+    for (factor, values) in all_set(&arguments.set)? {
+        if ["workload", "command", "command_files"].contains(&factor.as_str()) {
+            return Err(Error::user(format!("`--set {factor}`: the workload is the program that is given"))
+                .hint("to run another workload, write a study (pocketstone study new)"));
+        }
+        let values = values_of(&factor, &values);
+        factors.insert(factor, values.into());
     }
     if !factors.contains_key("file_system") {
         let board = profile(arguments.board.as_deref().unwrap_or("host"))?;
@@ -83,11 +88,23 @@ pub fn values_of(factor: &str, values: &str) -> Vec<toml::Value> {
     }
 }
 
-/// The two sides of `FACTOR=VALUE,...`.
+/// The values of the factors that are set, each by `FACTOR=VALUE,...`, by their names.
 ///
 /// # Errors
-/// `ErrorKind::User` if one is missing.
-pub fn factor_and_values(set: &str) -> Result<(&str, &str)> {
+/// `ErrorKind::User` if a side is missing, or a factor is set twice.
+pub fn all_set(set: &[String]) -> Result<BTreeMap<String, String>> {
+    let mut all = BTreeMap::new();
+    for set in set {
+        let (factor, values) = factor_and_values(set)?;
+        if all.insert(factor.to_owned(), values.to_owned()).is_some() {
+            let error = Error::user(format!("`{factor}` is set twice"));
+            return Err(error.hint(format!("give all its values at once: --set {factor}=ONE,OTHER")));
+        }
+    }
+    Ok(all)
+}
+
+fn factor_and_values(set: &str) -> Result<(&str, &str)> {
     set.split_once('=')
         .filter(|(name, values)| !name.is_empty() && !values.is_empty())
         .ok_or_else(|| Error::user(format!("`--set {set}` sets nothing")).hint("such as --set file_system=jffs2,ubifs"))

@@ -80,16 +80,9 @@ fn asked(what: &str) -> Result<Option<String>> {
 
 /// The values of the factors that are set, by their names.
 fn set(arguments: &StudyNewArguments) -> Result<BTreeMap<String, String>> {
-    let mut all = BTreeMap::new();
-    for set in &arguments.set {
-        let (factor, values) = own_program::factor_and_values(set)?;
-        if factor == "workload" {
-            return Err(Error::user("a new study has one workload").hint("give it by --workload"));
-        }
-        if all.insert(factor.to_owned(), values.to_owned()).is_some() {
-            let error = Error::user(format!("`{factor}` is set twice"));
-            return Err(error.hint(format!("give all its values at once: --set {factor}=ONE,OTHER")));
-        }
+    let all = own_program::all_set(&arguments.set)?;
+    if all.contains_key("workload") {
+        return Err(Error::user("a new study has one workload").hint("give it by --workload"));
     }
     Ok(all)
 }

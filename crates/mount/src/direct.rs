@@ -138,6 +138,11 @@ impl<V: Mountable> Direct<V> {
         self.shared.mappings.is_some()
     }
 
+    /// Whether a thread's call is made to have the kernel forget a file's pages: it waits until the kernel has.
+    pub fn frees(&self, ino: Ino, thread: u32) -> bool {
+        self.shared.files.is_wanted(ino, thread)
+    }
+
     /// Has the kernel forget a file's pages, if this call is the one that is made for that: whether it is.
     ///
     /// The kernel keeps write(2) off the file until it has the answer. It waits here for pages that it reads just now:

@@ -127,14 +127,15 @@ impl<V: Mountable> Filesystem for Served<V> {
         self.options.atomic || self.direct.is_some()
     }
 
-    fn waits(&self, _: &Request, operation: &Operation<'_>) -> bool {
+    fn waits(&self, to: &Request, operation: &Operation<'_>) -> bool {
         let at_end = |given: &Write<'_>| given.flags & O_APPEND != 0 && given.how & write::CACHE == 0;
         let appends = self.direct.as_ref().is_some_and(Direct::appends);
         self.forgets_pages(operation)
             || match operation {
                 Operation::Write(given) => appends && at_end(given),
-                // Perhaps it is made to have pages forgotten.
-                Operation::Fsync { .. } => self.direct.is_some(),
+                Operation::Fsync { .. } => {
+                    self.direct.as_ref().is_some_and(|direct| direct.frees(ino(to.node), to.pid))
+                }
                 Operation::Setxattr(given) => {
                     let leases = |name| message::Lease::asked(name, &[]).is_some();
                     self.direct.is_some() && (direct::is_forget(given.name) || leases(given.name))

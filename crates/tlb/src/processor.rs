@@ -136,7 +136,7 @@ impl Processor {
         };
         let text = fs::read_to_string(&path).map_err(|e| {
             let known: Vec<String> = list(folder).unwrap_or_default().into_iter().map(|p| p.name).collect();
-            let unknown = format!("no data TLB is known of a processor {name}");
+            let unknown = format!("there is no profile of the data TLB of {name}");
             Error::user(unknown).because(e).hint(format!("known: {}", known.join(", ")))
         })?;
         Self::parse(&path.file_stem().unwrap_or_default().to_string_lossy(), &text)

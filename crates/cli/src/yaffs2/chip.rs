@@ -47,7 +47,7 @@ pub fn device(path: &Path, read_only: bool) -> Result<(MtdNand, File)> {
 /// The sizes of a page and its spare area. No image of pages of other sizes could be told from anything else.
 pub fn page_and_spare(page: u64, spare: Option<u64>) -> Result<(u32, u32)> {
     if !page.is_power_of_two() || !(512..=LARGEST_PAGE_BYTES).contains(&page) {
-        return Err(Error::user(format!("--page {page} is no size of a page"))
+        return Err(Error::user(format!("--page {page} is not a size of a page"))
             .hint("pages have a power of two of bytes: 512, 1K, 2K, and so on up to 64K"));
     }
     let spare = spare.unwrap_or(page / 32);

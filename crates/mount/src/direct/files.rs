@@ -117,9 +117,15 @@ impl Files {
         }
     }
 
+    /// Whether this thread's call is made to have the kernel forget a file's pages.
+    pub fn is_wanted(&self, ino: Ino, thread: u32) -> bool {
+        let is_wanted = |known: &Known| known.wanted.contains(&thread);
+        self.any.load(Ordering::Relaxed) && self.maps().known.get(&ino).is_some_and(is_wanted)
+    }
+
     /// The entry of a file whose pages the kernel is to forget by this thread's call.
     pub fn take_wanted(&self, ino: Ino, thread: u32) -> Option<u32> {
-        if !self.any.load(Ordering::Relaxed) || !self.maps().known.get(&ino)?.wanted.contains(&thread) {
+        if !self.is_wanted(ino, thread) {
             return None;
         }
         let mut maps = self.maps_mut();

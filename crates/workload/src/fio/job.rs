@@ -234,7 +234,7 @@ fn block(given: &Given) -> Result<u64> {
     match parts[..] {
         [first, ..] if parts.len() <= 3 && parts.iter().all(|part| *part == first) => match first {
             1..=0x4000_0000 => Ok(first),
-            _ => Err(given.wrong("a request has from 1 byte to 1 GiB").hint("use a smaller bs")),
+            _ => Err(given.wrong("a request has from 1 byte to 1 GiB").hint("write a size such as bs=4k")),
         },
         _ => Err(given.wrong("reads and writes have one size").hint("write bs=4k, or two jobs with different sizes")),
     }
@@ -280,7 +280,7 @@ impl Job {
         let mut requests = (file_bytes / block_bytes).saturating_mul(files);
         if let Some((all, given)) = &said.io_size {
             if *all == 0 || all % block_bytes != 0 {
-                let why = format!("it is no multiple of a request's {block_bytes} bytes");
+                let why = format!("not a multiple of a request's {block_bytes} bytes");
                 return Err(given.wrong(why).hint("use a multiple of bs"));
             }
             requests = all / block_bytes;

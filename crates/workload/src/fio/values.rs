@@ -25,7 +25,7 @@ pub(super) fn bytes(given: &Given) -> Result<u64> {
     let scaled = power.and_then(|power| whole(number)?.checked_mul(base.checked_pow(power)?));
     scaled
         .filter(|bytes| *bytes <= MOST_FILE_BYTES)
-        .ok_or_else(|| given.wrong("it is no size").hint("write a size as 4096, 4k or 16m"))
+        .ok_or_else(|| given.wrong("not a size").hint("write a size as 4096, 4k or 16m"))
 }
 
 /// A duration in nanoseconds; a number without unit counts microseconds.
@@ -44,14 +44,14 @@ pub(super) fn duration_ns(given: &Given) -> Result<u64> {
     let scaled = ns.and_then(|ns| whole(number)?.checked_mul(ns));
     scaled
         .filter(|ns| *ns <= MOST_PAUSE_NS)
-        .ok_or_else(|| given.wrong("it is no duration").hint("write it as 100us, 5ms or 1s; a number is microseconds"))
+        .ok_or_else(|| given.wrong("not a duration").hint("write it as 100us, 5ms or 1s; a number is microseconds"))
 }
 
 /// A number of things from `least` to `most`.
 pub(super) fn number(given: &Given, least: u64, most: u64) -> Result<u64> {
     let number = whole(&given.value).filter(|number| (least..=most).contains(number));
     number.ok_or_else(|| {
-        given.wrong(format!("it is no number from {least} to {most}")).hint("numbers of things have no unit")
+        given.wrong(format!("not a number from {least} to {most}")).hint("numbers of things have no unit")
     })
 }
 
@@ -67,7 +67,7 @@ pub(super) fn path(given: &Given, path: &str) -> Result<String> {
     let fits = parts.iter().all(|part| *part != ".." && part.len() <= 255) && whole.len() <= 1024;
     match fits && !path.contains(['\\', '\0']) {
         true => Ok(whole),
-        false => Err(given.wrong("it is no path inside the volume").hint("use names without `..` and backslashes")),
+        false => Err(given.wrong("not a path inside the volume").hint("use names without `..` and backslashes")),
     }
 }
 
@@ -93,7 +93,7 @@ pub(super) fn unknown(given: &Given) -> Error {
     let why = match given.name.as_str() {
         "runtime" | "timeout" | "time_based" => {
             return given
-                .wrong("the lab does a number of operations, not a time's")
+                .wrong("the lab runs a number of operations, not for a time")
                 .hint("say how much is done by size, io_size, number_ios or loops");
         }
         name if name.starts_with("rate") => "the lab has no rates: pauses are thinktime's",

@@ -111,9 +111,9 @@ fn billionths(digits: &str) -> Option<u64> {
 
 /// The parts of a call's text.
 pub fn call(text: &str) -> Result<Call<'_>, &'static str> {
-    let (name, rest) = text.split_once('(').ok_or("it is no system call")?;
+    let (name, rest) = text.split_once('(').ok_or("not a system call")?;
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        return Err("it is no system call");
+        return Err("not a system call");
     }
     let (arguments, behind) = arguments(rest)?;
     let behind = behind.trim_start().strip_prefix('=').ok_or("the call has no result")?.trim();

@@ -172,7 +172,7 @@ fn a_file_that_is_open_twice_has_two_numbers() {
 fn what_is_wrong_is_named_by_file_and_line() {
     let good = "open(\"/d/f\", O_RDONLY) = 3\n";
     for (wrong, why) in [
-        ("this is a text\n", "app.strace line 2: it is no system call"),
+        ("this is a text\n", "app.strace line 2: not a system call"),
         ("read(3, \"abc\n", "app.strace line 2: a text has no end"),
         ("read(3, \"abc\", 3) 3\n", "app.strace line 2: the call has no result"),
         ("read(3, \"abc\", 3) = three\n", "app.strace line 2: the result is not understood"),
