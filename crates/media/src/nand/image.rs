@@ -98,6 +98,8 @@ pub struct ImageNand {
     read_only: bool,
     /// Something was programmed that the host may not have brought to its disk yet.
     unsynced: bool,
+    /// Something was, or was erased or marked: all that a sync is for.
+    changed: bool,
     /// How the layout was found; `None` if it was given.
     found: Option<detect::Found>,
     /// Pages in memory, while nobody writes.
@@ -139,7 +141,10 @@ impl ImageNand {
         let blocks = (bytes / stride).div_ceil(u64::from(layout.pages_per_block));
         let blocks = block_count(blocks, &layout, &name)?;
         let pages = Pages::default();
-        Ok(ImageNand { path: name, file, layout, blocks, bytes, cut_bytes, read_only, unsynced: false, found, pages })
+        // Who wrote the image before may have been ended before it had it brought to the disk.
+        let (unsynced, changed) = (!read_only, !read_only);
+        let path = name;
+        Ok(ImageNand { path, file, layout, blocks, bytes, cut_bytes, read_only, unsynced, changed, found, pages })
     }
 
     /// Creates a new image of an erased chip.
@@ -154,9 +159,10 @@ impl ImageNand {
         let file = lock(file.refused(|| format!("cannot create {name}"))?, false, &name)?;
         let (layout, read_only, found) = (*layout, false, None);
         let (bytes, cut_bytes) = (0, 0);
-        let (unsynced, pages) = (false, Pages::default());
+        let (unsynced, changed, pages) = (false, true, Pages::default());
+        let path = name;
         let mut nand =
-            ImageNand { path: name, file, layout, blocks, bytes, cut_bytes, read_only, unsynced, found, pages };
+            ImageNand { path, file, layout, blocks, bytes, cut_bytes, read_only, unsynced, changed, found, pages };
         let bytes = u64::from(blocks) * u64::from(layout.pages_per_block) * layout.stride();
         nand.grow(bytes).failed(|| format!("cannot write {}", nand.path))?;
         Ok(nand)
@@ -314,11 +320,11 @@ impl Nand for ImageNand {
         bytes[..data.len()].copy_from_slice(data);
         let spare_at = data.len() + self.layout.spare_offset as usize;
         bytes[spare_at..spare_at + spare.len()].copy_from_slice(spare);
+        (self.unsynced, self.changed) = (true, true);
         self.grow(at)
             .and_then(|()| self.file.write_all_at(&bytes, at))
             .failed(|| format!("cannot write {}", self.path))?;
         self.bytes = self.bytes.max(at + bytes.len() as u64);
-        self.unsynced = true;
         Ok(())
     }
 
@@ -334,6 +340,7 @@ impl Nand for ImageNand {
         let block_bytes = self.layout.stride() * u64::from(self.layout.pages_per_block);
         let start = (u64::from(block) * block_bytes).min(self.bytes);
         let end = (start + block_bytes).min(self.bytes);
+        self.changed = true;
         self.file
             .write_all_at(&vec![0xff; (end - start) as usize], start)
             .failed(|| format!("cannot write {}", self.path))?;
@@ -358,14 +365,19 @@ impl Nand for ImageNand {
         let spare = self.first_spare(block);
         // A file of whole pages stays one.
         let page_ends = spare + u64::from(self.layout.spare_total_bytes);
+        self.changed = true;
         self.grow(page_ends)
             .and_then(|()| self.file.write_all_at(&[0, 0][..bytes], spare + u64::from(at)))
             .failed(|| format!("cannot write {}", self.path))
     }
 
     fn sync(&mut self) -> Result<()> {
+        // Files are synchronised whenever they are closed, also those that nobody wrote.
+        if !self.changed {
+            return Ok(());
+        }
         self.file.sync_all().failed(|| format!("cannot write {}", self.path))?;
-        self.unsynced = false;
+        (self.unsynced, self.changed) = (false, false);
         Ok(())
     }
 

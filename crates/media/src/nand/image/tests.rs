@@ -309,6 +309,39 @@ fn what_is_written_lies_in_the_file_where_the_layout_says() {
     assert!(again.chain().contains("exists"), "{}", again.chain());
 }
 
+/// Whether a sync asks the host: it is given a file that cannot be synchronised.
+fn asks_the_host(nand: &mut ImageNand) -> bool {
+    let image = std::mem::replace(&mut nand.file, LockedFile::new(File::open("/dev/null").expect("there")));
+    let asks = nand.sync().is_err();
+    nand.file = image;
+    asks
+}
+
+#[test]
+fn the_host_is_asked_for_a_sync_after_a_change_alone() {
+    let scratch = Scratch::new();
+    let layout = ImageLayout::linux(2048, 64).expect("there is room");
+    let mut nand = ImageNand::create(&scratch.path(), &layout, 3).expect("created");
+    let changes: [&dyn Fn(&mut ImageNand); 4] = [
+        &|_| (),
+        &|nand| nand.program(0, &[1; 2048], &[]).expect("programmed"),
+        &|nand| nand.erase(0).expect("erased"),
+        &|nand| nand.mark_bad(1).expect("marked"),
+    ];
+    for change in changes {
+        change(&mut nand);
+        // One that failed is made up for.
+        assert!(asks_the_host(&mut nand) && asks_the_host(&mut nand));
+        nand.sync().expect("synchronised");
+        assert!(!asks_the_host(&mut nand));
+    }
+    drop(nand);
+    for read_only in [true, false] {
+        let mut nand = ImageNand::open(&scratch.path(), read_only, Some(&layout)).expect("opened");
+        assert_eq!(asks_the_host(&mut nand), !read_only);
+    }
+}
+
 #[test]
 fn a_short_file_grows_by_whole_erased_pages() {
     let scratch = Scratch::new();
