@@ -103,3 +103,80 @@ fn overwriting_for_long_collects_garbage_and_keeps_the_files() {
     assert!(matches!(volume.lookup(ROOT, b"file 0"), Err(Error::NotFound)));
     assert_eq!(volume.lookup(ROOT, b"file 1").unwrap().ino, contents[0].0);
 }
+
+/// A directory's names, read four at a time. After each part `act` does something with its names.
+fn list_in_parts(volume: &Volume, directory: u32, act: &mut dyn FnMut(&[String])) -> Vec<String> {
+    let (mut names, mut cookie) = (Vec::new(), 0);
+    loop {
+        let mut part = Vec::new();
+        volume
+            .read_directory(directory, cookie, &mut |entry| {
+                if part.len() == 4 {
+                    return false;
+                }
+                assert!(entry.cookie > cookie, "{entry:?}");
+                cookie = entry.cookie;
+                part.push(String::from_utf8(entry.name.clone()).unwrap());
+                true
+            })
+            .unwrap();
+        if part.is_empty() {
+            return names;
+        }
+        act(&part);
+        names.extend(part);
+    }
+}
+
+#[test]
+fn a_name_keeps_its_place_when_another_name_of_its_file_goes() {
+    let volume = mount(&chip(64), &OpenOptions::default());
+    let [here, there] =
+        [&b"here"[..], b"there"].map(|name| volume.create_directory(ROOT, name, &Meta::directory(0o755)).unwrap().ino);
+    let name = |kind: &str, number: u32| format!("{kind} {number:02}").into_bytes();
+    let create = |directory, kind: &str, number| {
+        volume.create_file(directory, &name(kind, number), &Meta::file(0o644)).unwrap().ino()
+    };
+    let files: Vec<u32> = (0..20).map(|number| create(there, "file", number)).collect();
+    for (number, &file) in (0..).zip(&files) {
+        volume.link(file, here, &name("link", number)).unwrap();
+    }
+    let expected: Vec<String> = (0..20).map(|number| format!("link {number:02}")).collect();
+    let mut read = 0;
+    let listed = list_in_parts(&volume, here, &mut |part| {
+        read += part.len();
+        if read == 8 {
+            (0..10).for_each(|number| volume.unlink(there, &name("file", number)).unwrap());
+            for number in 10..20 {
+                create(there, "other", number);
+                let (from, to) = (name("other", number), name("file", number));
+                volume.rename(there, &from, there, &to, Rename::Replace).unwrap();
+            }
+        }
+    });
+    assert_eq!(listed, expected);
+    // What is new has a place of its own.
+    for number in 20..40 {
+        create(here, "link", number);
+    }
+    let mut listed = list_in_parts(&volume, here, &mut |_| ());
+    listed.sort();
+    assert_eq!(listed, (0..40).map(|number| format!("link {number:02}")).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_directory_is_empty_when_all_that_was_read_of_it_was_removed() {
+    let volume = mount(&chip(64), &OpenOptions::default());
+    let directory = volume.create_directory(ROOT, b"directory", &Meta::directory(0o755)).unwrap().ino;
+    let names = |kind: &'static str| (0..20).map(move |number| format!("{kind} {number}").into_bytes());
+    let files: Vec<u32> =
+        names("file").map(|name| volume.create_file(directory, &name, &Meta::file(0o644)).unwrap().ino()).collect();
+    for (name, file) in names("link").zip(files) {
+        volume.link(file, directory, &name).unwrap();
+    }
+    let listed = list_in_parts(&volume, directory, &mut |part| {
+        part.iter().for_each(|name| volume.unlink(directory, name.as_bytes()).unwrap());
+    });
+    assert_eq!(listed.len(), 40);
+    volume.remove_directory(ROOT, b"directory").unwrap();
+}

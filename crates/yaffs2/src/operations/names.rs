@@ -177,11 +177,11 @@ pub fn read_directory(files: &mut Files, ino: Ino, cookie: u64, take: &mut dyn F
     files.tree.must_be_directory(ino)?;
     if files.tree.listing.as_ref().is_none_or(|(directory, _)| *directory != ino) {
         let mut ids: Vec<u32> = files.tree.objects.children(ino).collect();
-        ids.sort_unstable();
+        ids.sort_unstable_by_key(|&id| files.tree.objects.place(id));
         files.tree.listing = Some((ino, ids));
     }
     let Some((_, ids)) = files.tree.listing.take() else { return Ok(()) };
-    let from = ids.partition_point(|&id| u64::from(id) <= cookie);
+    let from = ids.partition_point(|&id| u64::from(files.tree.objects.place(id)) <= cookie);
     let mut outcome = Ok(());
     for &id in &ids[from..] {
         let entry = match files.tree.entry(ino, id) {

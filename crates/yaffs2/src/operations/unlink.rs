@@ -98,7 +98,10 @@ fn move_to_a_link(files: &mut Files, id: u32) -> Result<()> {
     let link = files.tree.links.get(&id).and_then(|links| links.first().copied()).ok_or(Error::NotFound)?;
     let name = files.tree.load(link)?.name.clone();
     let directory = files.tree.objects.get(link).ok_or(Error::NotFound)?.parent;
-    move_over(files, id, directory, &name, Some(link))
+    move_over(files, id, directory, &name, Some(link))?;
+    // Who has read a part of the directory finds the name where it was.
+    files.tree.objects.set_place(id, link);
+    Ok(())
 }
 
 /// Gives an object another place and name, and deletes what had that name, at once: a header that replaces the

@@ -124,6 +124,6 @@ impl Tree {
             Kind::Special => self.load(ino).map_or(0, |detail| detail.mode),
             _ => 0,
         };
-        Ok(Some(Entry { name, ino, kind: file_type(stored, mode), cookie: id.into() }))
+        Ok(Some(Entry { name, ino, kind: file_type(stored, mode), cookie: self.objects.place(id).into() }))
     }
 }

@@ -7,6 +7,7 @@ use super::map::Map;
 use crate::log::chip::Chunk;
 use crate::log::tags::Kind;
 pub use pocketstone_media::nand::tags::LARGEST_OBJECT;
+use std::collections::{HashMap, HashSet};
 
 /// The root directory.
 pub const ROOT_ID: u32 = 1;
@@ -82,6 +83,10 @@ pub struct Objects {
     count: u32,
     /// No number below this one is free.
     first_free: u32,
+    /// The places in listings of objects that are not listed by their own numbers.
+    places: HashMap<u32, u32>,
+    /// These places, which are no numbers of objects.
+    taken: HashSet<u32>,
 }
 
 fn hash_of(name: &[u8]) -> u16 {
@@ -144,14 +149,35 @@ impl Objects {
         }
         self.count -= 1;
         self.first_free = self.first_free.min(id);
+        self.leave_place(id);
         Some(object)
     }
 
-    /// A number that no object has.
+    /// A number that no object has, and no place in a listing.
     pub fn free_id(&mut self) -> Option<u32> {
-        let id = (self.first_free.max(FIRST_ID)..LARGEST_OBJECT).find(|&id| self.get(id).is_none())?;
+        let is_free = |id: &u32| self.get(*id).is_none() && !self.taken.contains(id);
+        let id = (self.first_free.max(FIRST_ID)..LARGEST_OBJECT).find(is_free)?;
         self.first_free = id;
         Some(id)
+    }
+
+    /// An object's place in a listing, which no other one has: its number, if it was not given another one.
+    pub fn place(&self, id: u32) -> u32 {
+        self.places.get(&id).copied().unwrap_or(id)
+    }
+
+    /// Gives an object another place in listings: the number of one that was removed.
+    pub fn set_place(&mut self, id: u32, place: u32) {
+        self.leave_place(id);
+        self.places.insert(id, place);
+        self.taken.insert(place);
+    }
+
+    fn leave_place(&mut self, id: u32) {
+        if let Some(place) = self.places.remove(&id) {
+            self.taken.remove(&place);
+            self.first_free = self.first_free.min(place);
+        }
     }
 
     /// All numbers in use, from the lowest.
@@ -323,7 +349,8 @@ impl Objects {
         let pages = self.pages.iter().flatten();
         let maps: usize =
             pages.clone().flat_map(|page| page.slots.iter().flatten()).map(|object| object.map.bytes()).sum();
-        pages.count() * size_of::<Page>() + self.pages.capacity() * 8 + self.index.capacity() * 4 + maps
+        let places = self.places.capacity() * 9 + self.taken.capacity() * 5;
+        pages.count() * size_of::<Page>() + self.pages.capacity() * 8 + self.index.capacity() * 4 + places + maps
     }
 }
 
@@ -336,6 +363,21 @@ mod tests {
     #[test]
     fn an_object_is_small() {
         assert!(size_of::<Option<Object>>() <= 40);
+    }
+
+    #[test]
+    fn a_place_is_no_number_until_it_is_left() {
+        let mut objects = Objects::default();
+        for id in 257..260 {
+            objects.insert(id, Object::new(Kind::File));
+        }
+        objects.remove(258);
+        objects.set_place(257, 258);
+        assert_eq!((objects.place(257), objects.place(259), objects.free_id()), (258, 259, Some(260)));
+        objects.remove(257);
+        assert_eq!((objects.place(257), objects.free_id()), (257, Some(257)));
+        objects.insert(257, Object::new(Kind::File));
+        assert_eq!(objects.free_id(), Some(258));
     }
 
     proptest! {
