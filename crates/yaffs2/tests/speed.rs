@@ -2,6 +2,7 @@
 
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions, Timing};
 use pocketstone_random::Random;
+use pocketstone_testing::bench::cpu;
 use pocketstone_vfs::{Ino, Meta, Operations, ROOT};
 use pocketstone_yaffs2::{MountedBy, OpenOptions, Volume};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -140,6 +141,44 @@ fn a_full_chip_is_mounted_by_its_checkpoint_and_takes_little_memory() {
     assert!(pages <= u64::from(PAPER.pages()) / 100, "{pages}");
     let last = volume.lookup(ROOT, b"file 77").unwrap();
     assert_eq!(last.size, 64 << 10);
+}
+
+/// How many times as much of a processor a step takes in the large as in the small: the least of a few attempts, for
+/// what else the machine does to its caches is none of the volume's.
+fn growth(mut small: impl FnMut(u32), mut large: impl FnMut(u32)) -> f64 {
+    let least = |step: &mut dyn FnMut(u32)| {
+        let attempt = |number: u32| {
+            let begin = cpu();
+            (number * 50..number * 50 + 50).for_each(&mut *step);
+            cpu() - begin
+        };
+        (0..4).map(attempt).min().unwrap().as_secs_f64()
+    };
+    let small = least(&mut small);
+    least(&mut large) / small
+}
+
+/// A volume with a directory of so many files, `1` and so on.
+fn directory_of(files: u32) -> (Volume, Ino) {
+    let chip = SimulatedNand::new(Geometry { blocks: 256, ..PAPER }, SimulatedOptions::default());
+    let volume = mount(&chip, &OpenOptions::default());
+    let directory = volume.create_directory(ROOT, b"directory", &Meta::directory(0o755)).unwrap().ino;
+    for number in 0..files {
+        volume.create_file(directory, number.to_string().as_bytes(), &Meta::file(0o644)).unwrap();
+    }
+    (volume, directory)
+}
+
+#[test]
+fn a_large_directory_is_used_as_fast_as_a_small_one() {
+    let [small, large] = [250, 8000].map(directory_of);
+    let looked = growth(|_| drop(small.0.attributes(small.1)), |_| drop(large.0.attributes(large.1)));
+    let unlink = |(volume, directory): &(Volume, Ino), number: u32| {
+        volume.unlink(*directory, number.to_string().as_bytes()).unwrap();
+    };
+    let unlinked = growth(|number| unlink(&small, number), |number| unlink(&large, number));
+    say(&format!("32 times as many files: {looked:.1} times the time for attributes, {unlinked:.1} for the oldest"));
+    assert!(looked < 4.0 && unlinked < 4.0, "{looked}, {unlinked}");
 }
 
 /// Uniform overwrites of a chip that is 80 % full. No policy that takes the emptiest block does better than the greedy

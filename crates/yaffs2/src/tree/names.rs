@@ -77,10 +77,7 @@ impl Tree {
         let object = self.objects.get(ino).ok_or(Error::NotFound)?;
         let links = match object.kind {
             _ if object.parent == UNLINKED_ID => 0,
-            Kind::Directory => {
-                let is_directory = |id: &u32| self.objects.get(*id).is_some_and(|child| child.kind == Kind::Directory);
-                2 + self.objects.children(ino).filter(is_directory).count() as u32
-            }
+            Kind::Directory => 2 + self.objects.subdirectories(ino),
             _ => 1 + self.links.get(&ino).map_or(0, |links| links.len() as u32),
         };
         let chunk = self.log.chip.data_bytes() as u64;

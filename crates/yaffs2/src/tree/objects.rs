@@ -70,6 +70,9 @@ impl Object {
 
 struct Page {
     slots: [Option<Object>; PAGE as usize],
+    /// The lowest bits of what comes before each of them in its directory. (In an object they would take four times
+    /// as much.)
+    previous: [u16; PAGE as usize],
     used: u32,
 }
 
@@ -83,6 +86,8 @@ pub struct Objects {
     count: u32,
     /// No number below this one is free.
     first_free: u32,
+    /// How many directories are in a directory, if there are any.
+    subdirectories: HashMap<u32, u32>,
     /// The places in listings of objects that are not listed by their own numbers.
     places: HashMap<u32, u32>,
     /// These places, which are no numbers of objects.
@@ -129,8 +134,8 @@ impl Objects {
         if self.pages.len() <= page {
             self.pages.resize_with(page + 1, || None);
         }
-        let page =
-            self.pages[page].get_or_insert_with(|| Box::new(Page { slots: std::array::from_fn(|_| None), used: 0 }));
+        let empty = || Page { slots: std::array::from_fn(|_| None), previous: [0; PAGE as usize], used: 0 };
+        let page = self.pages[page].get_or_insert_with(|| Box::new(empty()));
         if page.slots[(id % PAGE) as usize].replace(object).is_none() {
             page.used += 1;
             self.count += 1;
@@ -202,10 +207,50 @@ impl Objects {
         self.children(directory).next().is_none()
     }
 
+    /// How many directories are in a directory.
+    pub fn subdirectories(&self, directory: u32) -> u32 {
+        self.subdirectories.get(&directory).copied().unwrap_or(0)
+    }
+
+    fn count_subdirectory(&mut self, directory: u32) {
+        *self.subdirectories.entry(directory).or_default() += 1;
+    }
+
+    fn discount_subdirectory(&mut self, directory: u32) {
+        if let Some(count) = self.subdirectories.get_mut(&directory) {
+            *count -= 1;
+            if *count == 0 {
+                self.subdirectories.remove(&directory);
+            }
+        }
+    }
+
+    /// What comes before an object in its directory; 0: nothing. The few that have the same lowest bits are told apart
+    /// by what comes next.
+    fn previous(&self, id: u32) -> u32 {
+        let page = self.pages.get((id / PAGE) as usize).and_then(Option::as_ref);
+        let lowest = page.map_or(0, |page| page.previous[(id % PAGE) as usize]);
+        let mut alike = (u32::from(lowest)..LARGEST_OBJECT).step_by(1 << u16::BITS);
+        alike.find(|&other| self.get(other).is_some_and(|other| other.next == id)).unwrap_or(0)
+    }
+
+    fn set_previous(&mut self, id: u32, previous: u32) {
+        if let Some(page) = self.pages.get_mut((id / PAGE) as usize).and_then(Option::as_mut) {
+            page.previous[(id % PAGE) as usize] = previous as u16;
+        }
+    }
+
     /// Puts an object into a directory.
     pub fn attach(&mut self, id: u32, directory: u32) {
         let Some(parent) = self.get_mut(directory).filter(|parent| parent.kind == Kind::Directory) else { return };
         let first = std::mem::replace(&mut parent.value, id.into()) as u32;
+        if first != 0 {
+            self.set_previous(first, id);
+        }
+        self.set_previous(id, 0);
+        if self.get(id).is_some_and(|object| object.kind == Kind::Directory) {
+            self.count_subdirectory(directory);
+        }
         if let Some(object) = self.get_mut(id) {
             (object.parent, object.next) = (directory, first);
             if object.has(Mark::Named) {
@@ -218,25 +263,24 @@ impl Objects {
 
     /// Takes an object out of its directory.
     pub fn detach(&mut self, id: u32) {
-        let Some(&Object { parent, next, .. }) = self.get(id) else { return };
+        let Some(&Object { parent, next, kind, .. }) = self.get(id) else { return };
         if parent == 0 {
             return;
         }
         if self.get(id).is_some_and(|object| object.has(Mark::Named)) {
             self.index_remove(id);
         }
-        let before = self.children(parent).take_while(|&other| other != id).last();
-        match before {
-            Some(before) => {
-                if let Some(before) = self.get_mut(before) {
-                    before.next = next;
-                }
-            }
-            None => {
-                if let Some(parent) = self.get_mut(parent) {
-                    parent.value = next.into();
-                }
-            }
+        let previous = self.previous(id);
+        if let Some(previous) = self.get_mut(previous) {
+            previous.next = next;
+        } else if let Some(parent) = self.get_mut(parent).filter(|parent| parent.value == u64::from(id)) {
+            parent.value = next.into();
+        }
+        if next != 0 {
+            self.set_previous(next, previous);
+        }
+        if kind == Kind::Directory {
+            self.discount_subdirectory(parent);
         }
         if let Some(object) = self.get_mut(id) {
             (object.parent, object.next) = (0, 0);
@@ -349,7 +393,7 @@ impl Objects {
         let pages = self.pages.iter().flatten();
         let maps: usize =
             pages.clone().flat_map(|page| page.slots.iter().flatten()).map(|object| object.map.bytes()).sum();
-        let places = self.places.capacity() * 9 + self.taken.capacity() * 5;
+        let places = (self.places.capacity() + self.subdirectories.capacity()) * 9 + self.taken.capacity() * 5;
         pages.count() * size_of::<Page>() + self.pages.capacity() * 8 + self.index.capacity() * 4 + places + maps
     }
 }
@@ -363,6 +407,25 @@ mod tests {
     #[test]
     fn an_object_is_small() {
         assert!(size_of::<Option<Object>>() <= 40);
+    }
+
+    #[test]
+    fn objects_whose_numbers_are_alike_are_taken_out_in_any_order() {
+        let ids = [257, 257 + (1 << 16), 257 + (2 << 16), 1 << 16, 2 << 16, 300];
+        for first in 0..ids.len() {
+            let mut objects = Objects::fixed();
+            for id in ids {
+                objects.insert(id, Object::new(Kind::File));
+                objects.attach(id, ROOT_ID);
+            }
+            let mut left: Vec<u32> = objects.children(ROOT_ID).collect();
+            for step in 0..ids.len() {
+                let id = ids[(first + step * 5) % ids.len()];
+                objects.remove(id);
+                left.retain(|&other| other != id);
+                assert!(objects.children(ROOT_ID).eq(left.iter().copied()), "{id} of {left:?}");
+            }
+        }
     }
 
     #[test]
@@ -396,7 +459,9 @@ mod tests {
                 match (what, model.get(&(directory, name)).copied()) {
                     (0 | 1, None) => {
                         let id = objects.free_id().unwrap();
-                        objects.insert(id, Object::new(Kind::File));
+                        // Every third name is a directory's.
+                        let kind = if name % 3 == 0 { Kind::Directory } else { Kind::File };
+                        objects.insert(id, Object::new(kind));
                         objects.name(id, text.as_bytes());
                         objects.attach(id, directory);
                         model.insert((directory, name), id);
@@ -423,6 +488,8 @@ mod tests {
                         model.iter().filter(|((d, _), _)| *d == directory).map(|(_, &id)| id).collect();
                     expected.sort_unstable();
                     prop_assert_eq!(listed, expected);
+                    let directories = model.keys().filter(|(d, name)| *d == directory && name % 3 == 0).count();
+                    prop_assert_eq!(objects.subdirectories(directory) as usize, directories);
                     for name in 0..30 {
                         let found = objects.candidates(directory, format!("name {name}").as_bytes());
                         match model.get(&(directory, name)) {
