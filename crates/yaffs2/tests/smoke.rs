@@ -180,3 +180,29 @@ fn a_directory_is_empty_when_all_that_was_read_of_it_was_removed() {
     assert_eq!(listed.len(), 40);
     volume.remove_directory(ROOT, b"directory").unwrap();
 }
+
+#[test]
+fn the_allocated_bytes_of_a_large_file_are_what_is_written_and_not_cut() {
+    let volume = mount(&chip(160), &OpenOptions::default());
+    let file = volume.create_file(ROOT, b"file", &Meta::file(0o644)).unwrap();
+    let chunks = || {
+        file.sync().unwrap();
+        file.attributes().unwrap().allocated / 2048
+    };
+    file.write_at(&vec![1; 1500 * 2048], 0).unwrap();
+    assert_eq!(chunks(), 1500);
+    file.write_at(&[2; 4 * 2048], 1498 * 2048).unwrap();
+    assert_eq!(chunks(), 1502);
+    file.write_at(&[3; 2048], 2000 * 2048).unwrap();
+    assert_eq!(chunks(), 1503);
+    file.truncate(1100 * 2048).unwrap();
+    assert_eq!(chunks(), 1100);
+    file.truncate(0).unwrap();
+    file.write_at(&[4; 2048], 0).unwrap();
+    assert_eq!(chunks(), 1);
+    let ino = file.ino();
+    file.close().unwrap();
+    volume.unlink(ROOT, b"file").unwrap();
+    let next = volume.create_file(ROOT, b"next", &Meta::file(0o644)).unwrap();
+    assert_eq!((next.ino(), next.attributes().unwrap().allocated), (ino, 0));
+}

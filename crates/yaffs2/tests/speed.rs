@@ -4,7 +4,7 @@ use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions, Timing}
 use pocketstone_random::Random;
 use pocketstone_testing::bench::cpu;
 use pocketstone_vfs::{Ino, Meta, Operations, ROOT};
-use pocketstone_yaffs2::{MountedBy, OpenOptions, Volume};
+use pocketstone_yaffs2::{File, MountedBy, OpenOptions, Volume};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;
 use std::sync::atomic::{AtomicIsize, Ordering};
@@ -158,7 +158,7 @@ fn growth(mut small: impl FnMut(u32), mut large: impl FnMut(u32)) -> f64 {
     least(&mut large) / small
 }
 
-/// A volume with a directory of so many files, `1` and so on.
+/// A volume with a directory of so many files, with numbers from 0 as names.
 fn directory_of(files: u32) -> (Volume, Ino) {
     let chip = SimulatedNand::new(Geometry { blocks: 256, ..PAPER }, SimulatedOptions::default());
     let volume = mount(&chip, &OpenOptions::default());
@@ -179,6 +179,21 @@ fn a_large_directory_is_used_as_fast_as_a_small_one() {
     let unlinked = growth(|number| unlink(&small, number), |number| unlink(&large, number));
     say(&format!("32 times as many files: {looked:.1} times the time for attributes, {unlinked:.1} for the oldest"));
     assert!(looked < 4.0 && unlinked < 4.0, "{looked}, {unlinked}");
+}
+
+#[test]
+fn a_large_file_grows_as_fast_as_a_small_one() {
+    let chip = SimulatedNand::new(Geometry { blocks: 512, ..PAPER }, SimulatedOptions::default());
+    let volume = mount(&chip, &OpenOptions::default());
+    let [small, large] = [("small", 2 << 20), ("large", 32 << 20)]
+        .map(|(name, bytes)| volume.open(write_file(&volume, name, bytes)).unwrap());
+    let append = |file: &File| {
+        assert_eq!(file.append(&[0x66; 16]).unwrap().0, 16);
+    };
+    let grown = growth(|_| append(&small), |_| append(&large));
+    let looked = growth(|_| drop(small.attributes()), |_| drop(large.attributes()));
+    say(&format!("16 times as large a file: {grown:.1} times the time to append, {looked:.1} for attributes"));
+    assert!(grown < 4.0 && looked < 4.0, "{grown}, {looked}");
 }
 
 /// Uniform overwrites of a chip that is 80 % full. No policy that takes the emptiest block does better than the greedy

@@ -70,15 +70,7 @@ impl Files {
             self.check_space(0)?;
         }
         let place = self.tree.log.append(data, ino, Content::Data { chunk, bytes })?;
-        let width = self.tree.width;
-        let old = match self.tree.objects.get_mut(ino) {
-            Some(object) => {
-                let old = object.map.get(width, chunk - 1);
-                object.map.set(width, chunk - 1, place);
-                old
-            }
-            None => place,
-        };
+        let old = self.tree.set_chunk(ino, chunk, place);
         self.tree.log.discard(old)
     }
 

@@ -224,9 +224,7 @@ impl Files {
         // A file that was cut may grow again: other readers show what is behind the valid bytes.
         data[valid as usize..].fill(0);
         let place = self.tree.log.append(data, id, Content::Data { chunk: slot + 1, bytes: valid })?;
-        if let Some(object) = self.tree.objects.get_mut(id) {
-            object.map.set(width, slot, place);
-        }
+        self.tree.set_chunk(id, slot + 1, place);
         self.tree.log.discard(chunk)
     }
 

@@ -99,6 +99,7 @@ impl Files {
         self.tree.put_deletion(id, kind)?;
         self.cache.forget(id, 0);
         self.tree.details.remove(id);
+        self.tree.chunk_counts.remove(&id);
         self.unfilled.remove(&id);
         let Some(object) = self.tree.objects.remove(id) else { return Ok(()) };
         if kind == Kind::HardLink {

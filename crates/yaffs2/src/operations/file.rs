@@ -134,9 +134,7 @@ fn cut(files: &mut Files, ino: Ino, size: u64) -> Result<()> {
     let object = files.tree.objects.get(ino).ok_or(Error::NotFound)?;
     let gone: Vec<(u32, Chunk)> = object.map.chunks(width).filter(|&(slot, _)| slot >= kept).collect();
     for (slot, place) in gone.into_iter().rev() {
-        if let Some(object) = files.tree.objects.get_mut(ino) {
-            object.map.set(width, slot, 0);
-        }
+        files.tree.set_chunk(ino, slot + 1, 0);
         files.tree.log.discard(place)?;
     }
     if let Some(object) = files.tree.objects.get_mut(ino) {

@@ -22,6 +22,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Deepest that directories can lie in each other before something is wrong.
 const DEEPEST: u32 = 1 << 18;
 
+/// Chunks from which on a file's are counted once, and not each time that somebody asks.
+const MANY_CHUNKS: u32 = 1024;
+
 /// All objects of a volume, and the log that they are in.
 pub struct Tree {
     pub log: Log,
@@ -31,6 +34,8 @@ pub struct Tree {
     pub details: Details,
     /// Hard links by the object they name.
     pub links: BTreeMap<u32, Vec<u32>>,
+    /// How many chunks files have that have many.
+    pub chunk_counts: HashMap<u32, u32>,
     /// How often objects are in use.
     pub held: HashMap<u32, u32>,
     /// The directory that was listed last, and its objects in order.
@@ -53,6 +58,7 @@ impl Tree {
             objects: Objects::default(),
             details: Details::new(options.scanned_headers as usize),
             links: BTreeMap::new(),
+            chunk_counts: HashMap::new(),
             held: HashMap::new(),
             listing: None,
             fixed_clock_ns: options.fixed_clock_ns,
@@ -186,6 +192,29 @@ impl Tree {
 
     pub(crate) fn chunk_of(&self, ino: Ino, chunk: u32) -> Chunk {
         self.objects.get(ino).map_or(0, |object| object.map.get(self.width, chunk - 1))
+    }
+
+    /// Puts the `chunk`-th chunk, from 1, of a file into a page, or makes it a hole: 0. Returns where it was.
+    pub(crate) fn set_chunk(&mut self, ino: Ino, chunk: u32, place: Chunk) -> Chunk {
+        let Some(object) = self.objects.get_mut(ino) else { return place };
+        let old = object.map.get(self.width, chunk - 1);
+        object.map.set(self.width, chunk - 1, place);
+        if let Some(count) = self.chunk_counts.get_mut(&ino) {
+            *count = *count + u32::from(place != 0) - u32::from(old != 0);
+        }
+        old
+    }
+
+    /// How many chunks of a file are no holes.
+    pub(crate) fn count_chunks(&mut self, ino: Ino) -> u32 {
+        if let Some(&count) = self.chunk_counts.get(&ino) {
+            return count;
+        }
+        let count = self.objects.get(ino).map_or(0, |file| file.map.chunks(self.width).count()) as u32;
+        if count >= MANY_CHUNKS {
+            self.chunk_counts.insert(ino, count);
+        }
+        count
     }
 
     /// Valid bytes of the `chunk`-th chunk, from 1, of a file of `size` bytes.

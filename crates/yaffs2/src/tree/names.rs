@@ -74,6 +74,7 @@ impl Tree {
     /// [`Error::NotFound`] when there is no such inode; when its header cannot be read.
     pub(crate) fn attributes(&mut self, ino: Ino) -> Result<Attr> {
         let detail = self.load(ino)?.clone();
+        let chunks = u64::from(self.count_chunks(ino));
         let object = self.objects.get(ino).ok_or(Error::NotFound)?;
         let links = match object.kind {
             _ if object.parent == UNLINKED_ID => 0,
@@ -82,7 +83,7 @@ impl Tree {
         };
         let chunk = self.log.chip.data_bytes() as u64;
         let (size, allocated) = match object.kind {
-            Kind::File => (object.value, object.map.chunks(self.width).count() as u64 * chunk),
+            Kind::File => (object.value, chunks * chunk),
             Kind::Symlink => (detail.target.len() as u64, 0),
             _ => (chunk, 0),
         };

@@ -74,7 +74,7 @@ impl File {
     /// As [`File::write_at`].
     pub fn append(&self, from: &[u8]) -> Result<(usize, u64)> {
         self.shared.with(|mounted| {
-            let end = mounted.files.tree.attributes(self.ino)?.size;
+            let end = mounted.files.tree.file_size(self.ino)?;
             let bytes = file::write_at(&mut mounted.files, self.ino, from, end)?;
             Ok((bytes, end + bytes as u64))
         })
