@@ -21,7 +21,7 @@ use crate::results::left_out::LeftOut;
 use crate::results::store::{Store, StoredCell};
 use crate::specification::setting::Setting;
 use crate::specification::study::{Choice, ReplaySpec, Study};
-pub(crate) use calibration::{References, cycles_scale, of_cell};
+pub(crate) use calibration::{References, compute_cycles, cycles_scale, of_cell};
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::activity::Activity;
 use pocketstone_replay::device::Device;
