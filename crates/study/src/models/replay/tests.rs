@@ -449,3 +449,24 @@ fn recorded_frequencies_give_the_same_cycles_in_a_replay_and_to_a_reader() {
     }
     assert!(notes.iter().all(|note| note.contains("by its frequencies")), "{notes:?}");
 }
+
+/// Of 1 ms at 2 GHz, half does not scale. With what is awake, a cycle takes the least energy at 2 GHz (700 mW), waiting
+/// for memory at 1 GHz (400 mW): 0.35 + 0.2 mJ for each operation. One frequency for both is 0.7 or 0.6 mJ.
+#[test]
+fn the_bounds_row_has_the_least_energy_of_any_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = filled(folder.path());
+    let text = STUDY.replace("\"powersave\"]", "\"powersave\", \"bound\"]\nmemory_share = 0.5");
+    let awake = Devices::from([("small".into(), Device { awake_mw: 300.0, ..device() })]);
+    refreshed(&mut store, &study(&text), &awake);
+    let of_bound = |metric| median(&store, "bound", metric).unwrap().1;
+    assert!((of_bound("energy_mj") - 1.1).abs() < 1e-9, "{}", of_bound("energy_mj"));
+    assert_eq!(of_bound("mean_latency_ns"), 2e6);
+    for governor in ["performance", "powersave"] {
+        let bound_mj = median(&store, governor, "bound_mj").unwrap().1;
+        assert!(of_bound("energy_mj") <= bound_mj + 1e-9, "{governor}: {bound_mj}");
+    }
+    let front = "SELECT min(energy_mj) FROM replay_front";
+    let schedules: Vec<f64> = store.rows(front, [], |r| r.get(0)).unwrap();
+    assert!((schedules[0] - 1.2).abs() < 1e-9, "{schedules:?}");
+}
