@@ -138,3 +138,32 @@ impl Front {
         (least > 0.0).then(|| energy_mj / least - 1.0)
     }
 }
+
+/// The least mean energy in millijoules of several runs that any policy can reach if their mean latencies have a mean
+/// of at most `mean_latency_ns`, however it shares the latency among them; `None` as for [`Front::least_energy`].
+pub fn least_mean_energy(fronts: &[Front], mean_latency_ns: f64) -> Option<f64> {
+    let number = fronts.len() as f64;
+    let (mut fastest_ns, mut energy_mj) = (0.0, 0.0);
+    let mut steps: Vec<(f64, f64)> = Vec::new();
+    for front in fronts {
+        let first = front.corners.first().filter(|_| front.operations > 0)?;
+        let operations = front.operations as f64;
+        fastest_ns += first.total_latency_ns / operations;
+        energy_mj += first.energy_mj;
+        let longer_ns = |w: &[Corner]| (w[1].total_latency_ns - w[0].total_latency_ns) / operations;
+        steps.extend(front.corners.windows(2).map(|w| (longer_ns(w), w[0].energy_mj - w[1].energy_mj)));
+    }
+    // As above, the fastest latency may be off by its rounding.
+    let mut left_ns = mean_latency_ns * number - fastest_ns;
+    if fronts.is_empty() || left_ns.is_nan() || left_ns < -fastest_ns * 1e-12 {
+        return None;
+    }
+    // Fronts are convex: with what saves most for a nanosecond first, each one's steps stay in their order.
+    steps.sort_by(|a, b| (b.1 / b.0).total_cmp(&(a.1 / a.0)));
+    for (longer_ns, saved_mj) in steps {
+        let part = (left_ns / longer_ns).clamp(0.0, 1.0);
+        energy_mj -= part * saved_mj;
+        left_ns -= part * longer_ns;
+    }
+    Some(energy_mj / number)
+}

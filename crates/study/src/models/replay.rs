@@ -21,7 +21,7 @@ use crate::results::left_out::LeftOut;
 use crate::results::store::{Store, StoredCell};
 use crate::specification::setting::Setting;
 use crate::specification::study::{Choice, ReplaySpec, Study};
-pub(crate) use calibration::{References, cycles_scale, of_cell};
+pub(crate) use calibration::{References, compute_cycles, cycles_scale, of_cell};
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::activity::Activity;
 use pocketstone_replay::device::Device;
@@ -33,7 +33,7 @@ pub use validation::REFERENCE;
 use work::Job;
 
 /// Version of the models: goes up when the same input gives other numbers, so that kept ones are made again.
-const MODELS: u32 = 3;
+const MODELS: u32 = 4;
 
 /// Devices by name.
 pub type Devices = BTreeMap<String, Device>;

@@ -103,7 +103,8 @@ impl<'a> References<'a> {
     }
 }
 
-fn compute_cycles(activity: &Activity) -> f64 {
+/// The cycles that an activity's own threads compute.
+pub(crate) fn compute_cycles(activity: &Activity) -> f64 {
     let segments = activity.threads.iter().filter(|t| !t.background).flat_map(|t| &t.operations);
     let cycles = segments.flat_map(|o| &o.segments).map(|s| match s {
         Segment::Compute { cycles } => *cycles as f64,

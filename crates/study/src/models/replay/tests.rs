@@ -92,12 +92,19 @@ fn study(text: &str) -> Study {
 
 /// A cell of the experiment with 2 calls of 2 ms; a traced one has a thread that leaves its core after 1 ms of each.
 fn put(store: &mut Store, experiment: &str, point: serde_json::Value, seed: u64, traced: bool) {
+    put_at(store, experiment, point, seed, traced, None);
+}
+
+/// The same on a core whose frequency is logged.
+fn put_at(store: &mut Store, experiment: &str, point: serde_json::Value, seed: u64, traced: bool, khz: Option<u32>) {
     let calls = [0, 2].map(|ms| Call { start_ns: ms * MS, latency_ns: 2 * MS, intended_ns: ms * MS });
     let switch = |ms: u64, prev, next| {
         let kind = EventKind::Switch { prev, state: if prev == 0 { b'R' } else { b'S' }, next };
         Event { time_ns: ms * MS, cpu: 0, pid: prev, kind }
     };
-    let events = vec![switch(0, 0, 7), switch(1, 7, 0), switch(2, 0, 7), switch(3, 7, 0), switch(4, 0, 7)];
+    let frequency = khz.map(|khz| Event { time_ns: 0, cpu: 0, pid: 0, kind: EventKind::Frequency { cpu: 0, khz } });
+    let switches = [switch(0, 0, 7), switch(1, 7, 0), switch(2, 0, 7), switch(3, 7, 0), switch(4, 0, 7)];
+    let events = frequency.into_iter().chain(switches).collect();
     let database = json!({ "digest": "0", "engine": "x", "startup_ns": null, "process_ns": null, "pid": 7,
                            "threads": [7], "rows": 0, "usage": pocketstone_core::database::Usage::default() });
     let outcome = json!({
@@ -417,4 +424,49 @@ fn what_a_reader_may_try_out_starts_with_the_numbers_of_the_results() {
     // There is no such profile.
     crate::views::explorer::add(&mut model, &store, &study(STUDY), folder.path(), || Ok(Vec::new()));
     assert!(model.explorer.is_none() && model.left_out[0].why.contains("small"), "{:?}", model.left_out);
+}
+
+/// 1 ms on a core at 3 GHz is 3 000 000 cycles on every device: 1.5 ms at 2 GHz, and 1 ms asleep.
+#[test]
+fn recorded_frequencies_give_the_same_cycles_in_a_replay_and_to_a_reader() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::create(folder.path(), []).unwrap();
+    put_at(&mut store, "e", database_point("pocketdata-c"), 0, true, Some(3_000_000));
+    let twice = Device { name: "twice".into(), cycles_per_recorded_ns: 4.0, text: "second".into(), ..device() };
+    let both = Devices::from([("small".into(), device()), ("twice".into(), twice)]);
+    let study = study(&STUDY.replace("devices = [\"small\"]", "devices = [\"small\", \"twice\"]"));
+    refreshed(&mut store, &study, &both);
+    let choices = crate::views::explorer::recorded(&store, &study, &both, &[]).unwrap().unwrap();
+    let notes: Vec<String> = choices.runs[0].notes.values().cloned().collect();
+    let made = crate::views::explorer::explorer(choices, Err(Error::board("none"))).unwrap();
+    let performance = made.governors.iter().position(|g| g.spec == "performance").unwrap();
+    for (at, name) in ["small", "twice"].into_iter().enumerate() {
+        let row = made.grid.iter().find(|r| r.of == [at, 0, 0, performance]).unwrap();
+        let sql = "SELECT median FROM replay_summary WHERE device = ?1 AND governor = 'performance' AND
+                   delay = 'recorded' AND metric = 'mean_latency_ns'";
+        let replayed: Vec<f64> = store.rows(sql, [name], |r| r.get(0)).unwrap();
+        assert_eq!((replayed, row.answer.mean_latency_ns), (vec![2.5e6], Some(2.5e6)), "{name}");
+    }
+    assert!(notes.iter().all(|note| note.contains("by its frequencies")), "{notes:?}");
+}
+
+/// Of 1 ms at 2 GHz, half does not scale. With what is awake, a cycle takes the least energy at 2 GHz (700 mW), waiting
+/// for memory at 1 GHz (400 mW): 0.35 + 0.2 mJ for each operation. One frequency for both is 0.7 or 0.6 mJ.
+#[test]
+fn the_bounds_row_has_the_least_energy_of_any_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = filled(folder.path());
+    let text = STUDY.replace("\"powersave\"]", "\"powersave\", \"bound\"]\nmemory_share = 0.5");
+    let awake = Devices::from([("small".into(), Device { awake_mw: 300.0, ..device() })]);
+    refreshed(&mut store, &study(&text), &awake);
+    let of_bound = |metric| median(&store, "bound", metric).unwrap().1;
+    assert!((of_bound("energy_mj") - 1.1).abs() < 1e-9, "{}", of_bound("energy_mj"));
+    assert_eq!(of_bound("mean_latency_ns"), 2e6);
+    for governor in ["performance", "powersave"] {
+        let bound_mj = median(&store, governor, "bound_mj").unwrap().1;
+        assert!(of_bound("energy_mj") <= bound_mj + 1e-9, "{governor}: {bound_mj}");
+    }
+    let front = "SELECT min(energy_mj) FROM replay_front";
+    let schedules: Vec<f64> = store.rows(front, [], |r| r.get(0)).unwrap();
+    assert!((schedules[0] - 1.2).abs() < 1e-9, "{schedules:?}");
 }

@@ -1,7 +1,8 @@
 //! What a study's results offer to try out: the cells that its replays use, as activities with their levers.
 
 use super::{Choices, Recorded, governors};
-use crate::models::replay::{Devices, References, cells, of_cell, recorded::activity};
+use crate::models::replay::recorded::Recording;
+use crate::models::replay::{Devices, References, cells, compute_cycles, of_cell};
 use crate::results::store::{Store, StoredCell};
 use crate::specification::factor::describe;
 use crate::specification::points::varying;
@@ -62,15 +63,17 @@ pub fn recorded(store: &Store, study: &Study, named: &Devices, others: &[Device]
     let names = names(&chosen);
     let mut runs = Vec::new();
     for (cell, name) in chosen.iter().zip(names) {
-        let (activity, source) = activity(store, cell, base)?;
+        let recording = Recording::of(store, cell)?;
+        let activity = recording.activity(base)?;
+        let cycles = compute_cycles(&activity);
         // The name has some of it already.
         let new = |factor: &&str| cell.point.get(*factor).and_then(|v| v.as_str()).is_none_or(|v| !name.contains(v));
         let words: Vec<&str> = ["workload", "engine", "delay", "operations"].into_iter().filter(new).collect();
         let words = describe(&cell.point, &words);
-        let workload = format!("{words}, seed {}, from {source}", cell.seed);
+        let workload = format!("{words}, seed {}, from {}", cell.seed, recording.source());
         let (mut levers, mut notes) = (BTreeMap::new(), BTreeMap::new());
         for device in &devices {
-            let (own, note) = on_device(store, &mut uses, cell, device, base)?;
+            let (own, note) = on_device(store, &mut uses, (cell, &recording), device, cycles)?;
             levers.insert(device.name.clone(), own);
             notes.insert(device.name.clone(), note);
         }
@@ -91,13 +94,14 @@ struct Use<'a> {
 }
 
 /// The levers that a cell's replays have on a device, and what they are in words. As the study has them where it
-/// replays the cell on that device; else cycles are those that the profile assumes.
+/// replays the cell on that device; else cycles are as in a replay without calibration. `shown` is how many cycles the
+/// page's activity has.
 fn on_device(
     store: &Store,
     uses: &mut [Use<'_>],
-    cell: &StoredCell,
+    (cell, recording): (&StoredCell, &Recording),
     device: &Device,
-    base: &Device,
+    shown: f64,
 ) -> Result<(Value, String)> {
     let has = |u: &Use<'_>| u.cells.iter().any(|c| c.id == cell.id);
     let own = |u: &Use<'_>| has(u) && u.spec.devices.iter().any(|d| *d.get_ref() == device.name);
@@ -110,11 +114,9 @@ fn on_device(
         Some(_) => references.cycles_scale(store, &spec.calibrate, cell, device)?,
         None => 1.0,
     };
-    // The activity is in the first device's cycles.
-    let ratio = match device.name == base.name {
-        true => 1.0,
-        false => device.cycles_per_recorded_ns / base.cycles_per_recorded_ns,
-    };
+    // The activity is in the first device's cycles; those known by the recording's frequencies are every device's.
+    let cycles = compute_cycles(&recording.activity(device)?);
+    let ratio = if shown > 0.0 { cycles / shown } else { 1.0 };
     let setting = spec.settings.first().cloned().unwrap_or_default();
     let mut levers: Levers = setting.levers(cell.seed, scale * ratio)?;
     levers.device_storage &= device.storage.times.is_some();
@@ -131,10 +133,14 @@ fn on_device(
             let seconds = format!("takes {} s on a core at the maximum frequency", c.on_core_s);
             format!("so many that {} {seconds}{measured}", c.workload)
         }
-        None => format!(
-            "{} per nanosecond of the recording, as assumed by the profile (not calibrated)",
-            device.cycles_per_recorded_ns
-        ),
+        None => {
+            let known = match recording.has_frequencies() {
+                true => "the recording machine's own, by its frequencies; where it has none, ",
+                false => "",
+            };
+            let rate = device.cycles_per_recorded_ns;
+            format!("{known}{rate} per nanosecond of the recording, as assumed by the profile (not calibrated)")
+        }
     };
     Ok((value, format!("Cycles: {cycles}. Waits for storage: {storage}.")))
 }
