@@ -38,7 +38,8 @@ pub struct ComparedPoint {
     pub a: f64,
     /// Median in the second run.
     pub b: f64,
-    /// The second value over the first one, of the same cell each.
+    /// The second value over the first one, of the same cell each; infinite where the first one is 0 or below and the
+    /// second one is another.
     pub ratio: Statistic,
     /// The smallest and the largest of those.
     pub extremes: [f64; 2],
@@ -89,7 +90,7 @@ impl ComparedPoint {
         match self.verdict() {
             Verdict::CannotTell => Some("fewer than 5 cells of a machine that does not repeat to the bit"),
             _ if self.extremes.iter().any(|ratio| !ratio.is_finite()) => {
-                Some("a value of the first run is 0: no change is a fraction of it")
+                Some("a value of the first run is 0 or below: no change is a fraction of it")
             }
             _ => None,
         }
@@ -219,8 +220,7 @@ fn rows(a: &Store, b: &Store, common: &BTreeMap<i64, i64>) -> Result<(Vec<Compar
             if ids.iter().any(|id| value(&of_a, id).is_some() && pair(id).is_none()) {
                 lost.push(format!("{words} {name}"));
             }
-            let ratio = |(a, b): (&f64, &f64)| if a == b { 1.0 } else { b / a };
-            let ratios: Vec<f64> = in_a.iter().zip(&in_b).map(ratio).collect();
+            let ratios: Vec<f64> = in_a.iter().zip(&in_b).map(|(a, b)| ratio(*a, *b)).collect();
             if let (Some(ratio), Some(a), Some(b)) = (statistic(&ratios), statistic(&in_a), statistic(&in_b)) {
                 let (point, extremes) = (words.clone(), extremes(&ratios));
                 rows.push(ComparedPoint { point, metric, a: a.median, b: b.median, ratio, extremes, exact });
@@ -228,6 +228,16 @@ fn rows(a: &Store, b: &Store, common: &BTreeMap<i64, i64>) -> Result<(Vec<Compar
         }
     }
     Ok((rows, lost))
+}
+
+/// A value over the first run's. Of 0 and of what is below no change is a fraction: it has a direction alone.
+fn ratio(first: f64, second: f64) -> f64 {
+    match (first > 0.0, second > first) {
+        _ if first == second => 1.0,
+        (true, _) => second / first,
+        (false, true) => f64::INFINITY,
+        (false, false) => f64::NEG_INFINITY,
+    }
 }
 
 fn extremes(values: &[f64]) -> [f64; 2] {
@@ -323,6 +333,17 @@ mod tests {
         assert_eq!((of("total_ns").reason(), of("total_ns").regression()), (None, 1.0));
         let senses = of("page_senses");
         assert!(senses.regression().is_infinite() && senses.reason().unwrap().contains("is 0"), "{senses:?}");
+    }
+
+    #[test]
+    fn from_a_value_below_0_a_change_has_a_direction_and_is_no_fraction() {
+        // An energy less idle, from -998 uJ.
+        let of = |after: f64| point("active_energy_uj", &[ratio(-998.0, after); 5], false);
+        let rows = [50_200.0, -3000.0, -998.0].map(of);
+        assert_eq!(rows.each_ref().map(|row| row.verdict()), [Verdict::Larger, Verdict::Smaller, Verdict::Same]);
+        assert_eq!(rows.each_ref().map(|row| row.regression()), [f64::INFINITY, 0.0, 0.0]);
+        assert!(rows[0].reason().unwrap().contains("0 or below") && rows[2].reason().is_none());
+        assert_eq!([ratio(0.0, -1.0), ratio(0.0, 0.0), ratio(4.0, -1.0)], [f64::NEG_INFINITY, 1.0, -0.25]);
     }
 
     #[test]
