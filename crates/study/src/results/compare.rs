@@ -119,14 +119,16 @@ impl ComparedPoint {
         }
     }
 
-    /// By which fraction of the first run the second one is worse; at most 0 where it is not, or where there is no
-    /// telling.
+    /// By which fraction of the first run the second one is worse; 0 where it is not, or where there is no telling.
     pub fn regression(&self) -> f64 {
-        match (self.metric.better, self.verdict()) {
-            (Better::Less, Verdict::Larger) => self.change(),
-            (Better::More, Verdict::Smaller) => -self.change(),
-            _ => 0.0,
-        }
+        let worse = match self.metric.better {
+            Better::Less => self.change(),
+            Better::More => -self.change(),
+            Better::Neither => 0.0,
+        };
+        // Where cells repeat to the bit the median is no noise, whichever way single cells went.
+        let told = self.exact || matches!(self.verdict(), Verdict::Larger | Verdict::Smaller);
+        if told && worse > 0.0 { worse } else { 0.0 }
     }
 }
 
@@ -353,5 +355,19 @@ mod tests {
         assert_eq!((of("page_senses", 1.5), of("operations_per_s", 0.75)), (0.5, 0.25));
         assert_eq!((of("operations_per_s", 1.5), of("off_core_ns", 2.0)), (0.0, 0.0));
         assert_eq!(point("total_ns", &[2.0], false).regression(), 0.0, "there is no telling");
+    }
+
+    #[test]
+    fn on_a_machine_that_repeats_to_the_bit_a_cell_that_does_not_move_hides_no_regression() {
+        let of = |metric: &str, ratios: [f64; 5], exact| {
+            let point = point(metric, &ratios, exact);
+            (point.verdict(), point.regression())
+        };
+        let unclear = |regression| (Verdict::NoClearDifference, regression);
+        assert_eq!(of("total_ns", [1.0, 1.5, 1.5, 1.5, 1.5], true), unclear(0.5));
+        assert_eq!(of("operations_per_s", [1.0, 0.75, 0.75, 0.75, 0.75], true), unclear(0.25));
+        assert_eq!(of("total_ns", [1.0, 1.5, 1.5, 1.5, 1.5], false), unclear(0.0));
+        assert_eq!(of("total_ns", [1.0, 1.0, 1.0, 1.0, 1.5], true), unclear(0.0), "the median is the same");
+        assert_eq!(of("off_core_ns", [1.0, 1.5, 1.5, 1.5, 1.5], true), unclear(0.0), "none is worse");
     }
 }
