@@ -241,7 +241,8 @@ fn looks_of_lines(series: &[Series], palette: &Palette) -> Vec<Look> {
 fn csv<'a>(figure: &'a Figure, rows: usize) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let number = |value: Option<f64>| value.filter(|v| !v.is_nan()).map_or(String::new(), |v| v.to_string());
-    let mut text = format!("series,{},{},low,high,n\n", quoted(&figure.x.label), quoted(&figure.y.label));
+    let [x, y] = [&figure.x, &figure.y].map(|axis| quoted(&format!("{}{}", axis.label, unit(axis.scale))));
+    let mut text = format!("series,{x},{y},low,high,n\n");
     let shown = |series: &'a Series| series.points.iter().take(rows).map(move |point| (series, point));
     for (series, point) in figure.series.iter().flat_map(shown) {
         let x = figure.names.get(point.x as usize).map_or_else(|| point.x.to_string(), |name| quoted(name));
@@ -250,6 +251,15 @@ fn csv<'a>(figure: &'a Figure, rows: usize) -> String {
         text += &format!("{},{x},{ends},{n}\n", quoted(&full_name(series)));
     }
     text
+}
+
+/// The unit of bare numbers, which pictures write beside each instead.
+fn unit(scale: Scale) -> &'static str {
+    match scale {
+        Scale::Duration | Scale::LogDuration => " (ns)",
+        Scale::Bytes => " (bytes)",
+        Scale::Linear | Scale::Log2 | Scale::Percent | Scale::Percentile => "",
+    }
 }
 
 fn key(series: &Series, look: Look, bar: bool, joined: Joined) -> Key {

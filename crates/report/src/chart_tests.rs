@@ -192,6 +192,18 @@ fn each_series_is_in_the_csv_and_what_is_not_is_counted() {
 }
 
 #[test]
+fn the_head_of_the_csv_has_the_units_of_its_numbers() {
+    let head = |x, y| {
+        let mut figure = figure(x, y, vec![series("a", Source::Measured, vec![point(4096.0, 2e6)])]);
+        figure.y.label = "median latency".into();
+        drawn(&figure).csv.lines().next().unwrap().to_owned()
+    };
+    let with_units = "series,\"Requests (bytes)\",\"median latency (ns)\",low,high,n";
+    assert_eq!([head(Scale::Bytes, Scale::Duration), head(Scale::Bytes, Scale::LogDuration)], [with_units; 2]);
+    assert_eq!(head(Scale::Log2, Scale::Linear), "series,\"Requests\",\"median latency\",low,high,n");
+}
+
+#[test]
 fn the_smallest_bar_of_a_logarithmic_axis_has_a_height_and_stands_on_its_own_tick() {
     let bars = vec![series("a", Source::Measured, vec![point(0.0, 1e4), point(1.0, 7e6)])];
     let mut figure = figure(Scale::Linear, Scale::LogDuration, bars);

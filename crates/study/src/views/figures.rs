@@ -23,6 +23,7 @@ pub(crate) fn scale_of(metric: &Metric, show: Show) -> Scale {
     match (show, metric.unit) {
         (Show::Improvement, _) | (_, Unit::Share) => Scale::Percent,
         (_, Unit::Nanoseconds) => Scale::Duration,
+        (_, Unit::Bytes) => Scale::Bytes,
         _ => Scale::Linear,
     }
 }
@@ -266,6 +267,14 @@ pub(crate) fn study_table(store: &Store, study: &Study, spec: &TableSpec) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_axis_of_a_metric_has_its_unit() {
+        let of = |name: &str, show| scale_of(metric::named(name).unwrap(), show);
+        assert_eq!([of("used_bytes", Show::Value), of("total_ns", Show::Runs)], [Scale::Bytes, Scale::Duration]);
+        assert_eq!([of("used_bytes", Show::Improvement), of("wasted_share", Show::Value)], [Scale::Percent; 2]);
+        assert_eq!(of("page_senses", Show::Value), Scale::Linear);
+    }
 
     #[test]
     fn a_figure_of_single_runs_has_one_point_at_each_place() {
