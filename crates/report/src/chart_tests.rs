@@ -311,6 +311,38 @@ fn a_step_holds_its_value_until_the_next_point() {
 }
 
 #[test]
+fn an_interval_that_reaches_zero_is_whole_unless_a_study_asks_for_a_logarithmic_axis() {
+    let at = |x: f64, y: f64, low: f64, high: f64| Point { x, y, low: Some(low), high: Some(high), n: Some(5) };
+    let points = vec![at(0.0, 1.0, 0.0, 3.0), at(1.0, 100.0, 90.0, 110.0)];
+    let with_names = |scale, names: &[&str]| {
+        let mut figure = figure(Scale::Linear, scale, vec![series("a", Source::Measured, points.clone())]);
+        figure.names = names.iter().map(|&name| name.into()).collect();
+        let style = Style { markers: 200, rows: 400, both: true, ..Style::default() };
+        draw(&figure, &style, &[])
+    };
+    // Each whisker as where it starts and where it ends.
+    let ends = |svg: &str| -> Vec<[f64; 2]> {
+        let paths = svg.split("class=\"whisker").skip(1).map(|rest| rest.split_once("d=\"").unwrap().1);
+        let lines = paths.flat_map(|rest| rest.split('"').next().unwrap().split('M').filter(|line| line.contains('V')));
+        lines
+            .map(|line| line.split([' ', 'V']).skip(1).map(|n| n.parse().unwrap()).collect::<Vec<_>>())
+            .map(|ends| [ends[0], ends[1]])
+            .collect()
+    };
+    for names in [&[][..], &["off", "on"]] {
+        let linear = with_names(Scale::Linear, names);
+        assert!(!linear.logarithmic && linear.other.is_empty() && linear.undrawn == 0);
+        assert_eq!(ends(&linear.svg).len(), 2);
+        // On the axis that the study asks for, the whisker goes down to the foot, where the axis is.
+        let asked = with_names(Scale::Log2, names);
+        assert!(asked.logarithmic && asked.undrawn == 1);
+        let foot = asked.svg.split_once("class=\"axis\" d=\"M").unwrap().1.split([' ', 'H']).nth(1).unwrap();
+        let whiskers = ends(&asked.svg);
+        assert_eq!((whiskers.len(), whiskers[0][0]), (2, foot.parse().unwrap()), "{}", asked.svg);
+    }
+}
+
+#[test]
 fn figures_of_one_range_have_one_kind_of_axis() {
     let figure = figure(
         Scale::Linear,
