@@ -116,14 +116,10 @@ fn json(arguments: &CompareArguments, comparison: &Comparison, faults: &[String]
 fn markdown(arguments: &CompareArguments, comparison: &Comparison, faults: &[String]) -> String {
     let cells = comparison.identical + comparison.different.len();
     let mut text = format!("### {} and {}\n\n", arguments.a.display(), arguments.b.display());
-    text += &match (arguments.max_regression, faults.is_empty(), comparison.judged()) {
-        (Some(limit), true, (_, 0)) => format!("**Passed**: nothing is worse by more than {limit} %.\n\n"),
-        (Some(limit), true, (judged, unjudged)) => format!(
-            "**Passed**: none of {judged} medians is worse by more than {limit} %; {unjudged} others cannot be \
-             judged.\n\n"
-        ),
-        (Some(_), false, _) => format!("**Failed**: {}.\n\n", faults.join(", and ")),
-        (None, ..) => String::new(),
+    text += &match (arguments.max_regression, faults.is_empty()) {
+        (Some(limit), true) => format!("**Passed**: {}.\n\n", passed(comparison, limit)),
+        (Some(_), false) => format!("**Failed**: {}.\n\n", faults.join(", and ")),
+        (None, _) => String::new(),
     };
     text += &match comparison.different.len() {
         0 => format!("The logs of all {cells} common cells are bit-identical.\n"),
@@ -154,6 +150,17 @@ fn markdown(arguments: &CompareArguments, comparison: &Comparison, faults: &[Str
     text
 }
 
+/// What a limit says that no median exceeds: where cells do not repeat to the bit, that none does so clearly.
+fn passed(comparison: &Comparison, limit: f64) -> String {
+    let worse = if comparison.rows.iter().all(|row| row.exact) { "worse" } else { "clearly worse" };
+    match comparison.judged() {
+        (_, 0) => format!("no median is {worse} by more than {limit} %"),
+        (judged, unjudged) => {
+            format!("none of {judged} medians is {worse} by more than {limit} %; {unjudged} others cannot be judged")
+        }
+    }
+}
+
 /// What the ends of a median's change are, in words; nothing of one cell.
 fn spread(row: &ComparedPoint) -> String {
     let spread = row.ratio.spread;
@@ -182,4 +189,31 @@ fn faults(comparison: &Comparison, limit: f64) -> Vec<String> {
         faults.push("none of the medians can be judged".to_owned());
     }
     faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pocketstone_study::results::stats::statistic;
+    use pocketstone_study::specification::metric;
+
+    #[test]
+    fn a_passed_limit_says_no_more_than_was_judged() {
+        let row = |ratios: &[f64], exact| {
+            let (ratio, metric) = (statistic(ratios).unwrap(), metric::named("total_ns").unwrap());
+            let ends = [ratios[0], ratios[ratios.len() - 1]];
+            ComparedPoint { point: String::new(), metric, a: 1.0, b: 1.0, ratio, extremes: ends, exact }
+        };
+        let text = |rows: Vec<ComparedPoint>| {
+            let (different, lost, lost_metrics) = (Vec::new(), Vec::new(), Vec::new());
+            passed(&Comparison { identical: 1, different, unmatched: 0, lost, lost_metrics, rows }, 0.5)
+        };
+        assert_eq!(text(vec![row(&[1.0], true)]), "no median is worse by more than 0.5 %");
+        let unclear = row(&[0.5, 2.0, 2.0, 2.0, 2.0], false);
+        assert_eq!(text(vec![unclear.clone()]), "no median is clearly worse by more than 0.5 %");
+        assert_eq!(
+            text(vec![unclear, row(&[2.0], false)]),
+            "none of 1 medians is clearly worse by more than 0.5 %; 1 others cannot be judged"
+        );
+    }
 }

@@ -43,19 +43,24 @@ fn print(history: &History) {
     if !changed.is_empty() {
         say!("\n{}", beside(&changed));
     }
-    let steady: Vec<&Series> = history.series.iter().filter(|series| series.changes.is_empty()).collect();
-    if !steady.is_empty() {
-        say!("\n{}", if history.can_tell() { "Without a change" } else { "Values" });
-    }
-    for series in steady {
-        let last = series.values.iter().flatten().next_back().map_or(String::new(), |v| series.metric.unit.write(*v));
-        say!("{}", lines(&format!("  {} {}  {}  {last}", series.point, series.metric.name, curve(&series.values)), 4));
-    }
+    let (steady, untold) = history.without_change();
+    values("Without a change", &steady);
+    values("Values", &untold);
     say!("\nRuns");
     for (number, run) in history.runs.iter().enumerate() {
         say!("{}", lines(&format!("  {:>3}  {}  {}", number + 1, run.started, run.folder.display()), 7));
         let facts = history.facts.iter().filter(|fact| fact.run == number).map(words::fact);
         facts.for_each(|fact| say!("{}", lines(&format!("       {fact}"), 9)));
+    }
+}
+
+fn values(head: &str, all: &[&Series]) {
+    if !all.is_empty() {
+        say!("\n{head}");
+    }
+    for series in all {
+        let last = series.values.iter().flatten().next_back().map_or(String::new(), |v| series.metric.unit.write(*v));
+        say!("{}", lines(&format!("  {} {}  {}  {last}", series.point, series.metric.name, curve(&series.values)), 4));
     }
 }
 
@@ -99,7 +104,10 @@ fn as_json(history: &History) -> Value {
     };
     let series = |series: &Series| {
         let changes: Vec<Value> = series.changes.iter().map(|c| change(series, c)).collect();
-        json!({ "point": series.point, "metric": series.metric.name, "values": series.values, "changes": changes })
+        json!({
+            "point": series.point, "metric": series.metric.name, "values": series.values, "changes": changes,
+            "can_tell": series.can_tell(history.exact),
+        })
     };
     let fact = |fact: &FactChange| {
         let FactChange { run, name, before, after } = fact;

@@ -43,6 +43,11 @@ pub(crate) fn drawable(scale: Scale, value: f64) -> bool {
         && (!percentile || (0.0..=100.0).contains(&value))
 }
 
+/// Whether a value lies below every axis of this scale.
+pub(crate) fn is_below(scale: Scale, value: f64) -> bool {
+    matches!(scale, Scale::Log2 | Scale::LogDuration) && value < TINY
+}
+
 /// Where a percentile lies: 0 at 0, 90 at 1, 99 at 2. The maximum has no number of nines; its axis knows its place.
 fn nines(percentile: f64) -> f64 {
     -(1.0 - percentile / 100.0).max(1e-12).log10()
@@ -113,6 +118,11 @@ impl Axis {
             return None;
         }
         Some(self.at(value))
+    }
+
+    /// Where an end of an interval lies: what is below the axis is at its foot.
+    pub(crate) fn place_of_end(&self, value: f64) -> Option<f64> {
+        self.place(value).or_else(|| is_below(self.scale, value).then_some(0.0))
     }
 
     /// Where zero lies, if the axis goes on below it.

@@ -35,8 +35,7 @@ impl Picture<'_> {
 
     /// A line over the interval; where its upper end lies.
     pub(crate) fn bar_whisker(&self, svg: &mut Svg, point: &Point, x: f64) -> Option<f64> {
-        let end = |value: Option<f64>| value.and_then(|v| self.y.place(v)).map(|at| self.down(at));
-        let (low, high) = (end(point.low)?, end(point.high)?);
+        let (low, high) = (self.end(point.low)?, self.end(point.high)?);
         let line = format!("M{} {}V{}", num(x), num(low), num(high));
         svg.empty("path", &[("class", "whisker on-bar"), ("d", &line)]);
         Some(high)

@@ -1,6 +1,6 @@
 //! A figure as a line or bar chart: inline SVG, its legend, and the same numbers as a table.
 
-use crate::axis::{Axis, drawable};
+use crate::axis::{Axis, drawable, is_below};
 use crate::joined;
 use crate::numbers::{FOOTROOM, HEADROOM};
 use crate::palette::{Palette, subject};
@@ -97,7 +97,9 @@ pub(crate) fn draw(figure: &Figure, style: &Style, also: &[f64]) -> Chart {
     // Figures side by side that have one range have one scale.
     let together = also.iter().fold((least, most), |(a, b), &y| (a.min(y), b.max(y)));
     let wide = most / least >= WIDE || together.0 > 0.0 && together.1 / together.0 >= WIDE;
-    let both = !figure.stacked && least > 0.0 && (wide || most / least >= NARROW);
+    // An interval that reaches 0 has no end on a logarithmic axis.
+    let open = with_ends(figure).filter_map(|p| p.low).any(|low| is_below(Scale::Log2, low));
+    let both = !figure.stacked && least > 0.0 && !open && (wide || most / least >= NARROW);
     let other = other_scale(figure.y.scale).filter(|_| both);
     let Some(other) = other else { return draw_on(figure, style, also) };
     let mut on_other = figure.clone();
@@ -163,7 +165,7 @@ fn draw_on(figure: &Figure, style: &Style, also: &[f64]) -> Chart {
         csv_more: points().count() - figure.series.iter().map(|s| s.points.len().min(rows)).sum::<usize>(),
         legend,
         whiskers: whiskers(figure),
-        undrawn: points().filter(|p| !placed(p)).count(),
+        undrawn: points().filter(|p| !placed(p)).count() + ends_below(figure),
         every: layout.map_or(1, |l| l.every),
         columns,
         more: table.len().saturating_sub(rows),
@@ -171,20 +173,28 @@ fn draw_on(figure: &Figure, style: &Style, also: &[f64]) -> Chart {
     }
 }
 
+/// The points whose intervals a figure shows: of stacked bars those of the totals.
+fn with_ends(figure: &Figure) -> impl Iterator<Item = &Point> {
+    let totals = figure.stacks.iter().flat_map(|s| &s.totals);
+    figure.series.iter().flat_map(|s| &s.points).filter(|_| !figure.stacked).chain(totals)
+}
+
+/// Ends of drawn intervals that lie below the vertical axis.
+fn ends_below(figure: &Figure) -> usize {
+    let drawn = with_ends(figure).filter(|p| drawable(figure.y.scale, p.y) && drawable(figure.x.scale, p.x));
+    drawn.flat_map(|p| [p.low, p.high]).flatten().filter(|&end| is_below(figure.y.scale, end)).count()
+}
+
 /// What the spreads of a figure are, each in words once.
 fn spreads(figure: &Figure) -> BTreeSet<String> {
-    let totals = figure.stacks.iter().flat_map(|s| &s.totals);
-    let points = figure.series.iter().flat_map(|s| &s.points).filter(|_| !figure.stacked);
-    points.chain(totals).filter_map(Point::spread).collect()
+    with_ends(figure).filter_map(Point::spread).collect()
 }
 
 /// What the whiskers of a figure are; `None` where it has none.
 fn whiskers(figure: &Figure) -> Option<String> {
-    let totals = figure.stacks.iter().flat_map(|s| &s.totals);
-    let points = figure.series.iter().flat_map(|s| &s.points).filter(|_| !figure.stacked);
     let has = |point: &Point| point.low.or(point.high).is_some();
     let across = figure.beside.iter().any(|b| b.x_low.or(b.x_high).is_some());
-    if !points.chain(totals).any(has) && !across {
+    if !with_ends(figure).any(has) && !across {
         return None;
     }
     let names: Vec<String> = spreads(figure).into_iter().collect();
@@ -241,7 +251,8 @@ fn looks_of_lines(series: &[Series], palette: &Palette) -> Vec<Look> {
 fn csv<'a>(figure: &'a Figure, rows: usize) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let number = |value: Option<f64>| value.filter(|v| !v.is_nan()).map_or(String::new(), |v| v.to_string());
-    let mut text = format!("series,{},{},low,high,n\n", quoted(&figure.x.label), quoted(&figure.y.label));
+    let [x, y] = [&figure.x, &figure.y].map(|axis| quoted(&format!("{}{}", axis.label, unit(axis.scale))));
+    let mut text = format!("series,{x},{y},low,high,n\n");
     let shown = |series: &'a Series| series.points.iter().take(rows).map(move |point| (series, point));
     for (series, point) in figure.series.iter().flat_map(shown) {
         let x = figure.names.get(point.x as usize).map_or_else(|| point.x.to_string(), |name| quoted(name));
@@ -250,6 +261,15 @@ fn csv<'a>(figure: &'a Figure, rows: usize) -> String {
         text += &format!("{},{x},{ends},{n}\n", quoted(&full_name(series)));
     }
     text
+}
+
+/// The unit of bare numbers, which pictures write beside each instead.
+fn unit(scale: Scale) -> &'static str {
+    match scale {
+        Scale::Duration | Scale::LogDuration => " (ns)",
+        Scale::Bytes => " (bytes)",
+        Scale::Linear | Scale::Log2 | Scale::Percent | Scale::Percentile => "",
+    }
 }
 
 fn key(series: &Series, look: Look, bar: bool, joined: Joined) -> Key {

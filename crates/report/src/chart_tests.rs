@@ -192,6 +192,18 @@ fn each_series_is_in_the_csv_and_what_is_not_is_counted() {
 }
 
 #[test]
+fn the_head_of_the_csv_has_the_units_of_its_numbers() {
+    let head = |x, y| {
+        let mut figure = figure(x, y, vec![series("a", Source::Measured, vec![point(4096.0, 2e6)])]);
+        figure.y.label = "median latency".into();
+        drawn(&figure).csv.lines().next().unwrap().to_owned()
+    };
+    let with_units = "series,\"Requests (bytes)\",\"median latency (ns)\",low,high,n";
+    assert_eq!([head(Scale::Bytes, Scale::Duration), head(Scale::Bytes, Scale::LogDuration)], [with_units; 2]);
+    assert_eq!(head(Scale::Log2, Scale::Linear), "series,\"Requests\",\"median latency\",low,high,n");
+}
+
+#[test]
 fn the_smallest_bar_of_a_logarithmic_axis_has_a_height_and_stands_on_its_own_tick() {
     let bars = vec![series("a", Source::Measured, vec![point(0.0, 1e4), point(1.0, 7e6)])];
     let mut figure = figure(Scale::Linear, Scale::LogDuration, bars);
@@ -296,6 +308,38 @@ fn a_step_holds_its_value_until_the_next_point() {
     let (start, rest) = line.split_once('H').unwrap();
     assert!(start.starts_with('M') && rest.contains('V') && !line.contains('L'), "{line}");
     assert!(places(&chart.svg).is_empty());
+}
+
+#[test]
+fn an_interval_that_reaches_zero_is_whole_unless_a_study_asks_for_a_logarithmic_axis() {
+    let at = |x: f64, y: f64, low: f64, high: f64| Point { x, y, low: Some(low), high: Some(high), n: Some(5) };
+    let points = vec![at(0.0, 1.0, 0.0, 3.0), at(1.0, 100.0, 90.0, 110.0)];
+    let with_names = |scale, names: &[&str]| {
+        let mut figure = figure(Scale::Linear, scale, vec![series("a", Source::Measured, points.clone())]);
+        figure.names = names.iter().map(|&name| name.into()).collect();
+        let style = Style { markers: 200, rows: 400, both: true, ..Style::default() };
+        draw(&figure, &style, &[])
+    };
+    // Each whisker as where it starts and where it ends.
+    let ends = |svg: &str| -> Vec<[f64; 2]> {
+        let paths = svg.split("class=\"whisker").skip(1).map(|rest| rest.split_once("d=\"").unwrap().1);
+        let lines = paths.flat_map(|rest| rest.split('"').next().unwrap().split('M').filter(|line| line.contains('V')));
+        lines
+            .map(|line| line.split([' ', 'V']).skip(1).map(|n| n.parse().unwrap()).collect::<Vec<_>>())
+            .map(|ends| [ends[0], ends[1]])
+            .collect()
+    };
+    for names in [&[][..], &["off", "on"]] {
+        let linear = with_names(Scale::Linear, names);
+        assert!(!linear.logarithmic && linear.other.is_empty() && linear.undrawn == 0);
+        assert_eq!(ends(&linear.svg).len(), 2);
+        // On the axis that the study asks for, the whisker goes down to the foot, where the axis is.
+        let asked = with_names(Scale::Log2, names);
+        assert!(asked.logarithmic && asked.undrawn == 1);
+        let foot = asked.svg.split_once("class=\"axis\" d=\"M").unwrap().1.split([' ', 'H']).nth(1).unwrap();
+        let whiskers = ends(&asked.svg);
+        assert_eq!((whiskers.len(), whiskers[0][0]), (2, foot.parse().unwrap()), "{}", asked.svg);
+    }
 }
 
 #[test]

@@ -85,14 +85,14 @@ impl Levels {
         if self.low == self.high {
             return LEVELS / 2;
         }
-        let at = (count as f64 / self.low as f64).ln() / (self.high as f64 / self.low as f64).ln();
-        ((at * LEVELS as f64) as usize).min(LEVELS - 1)
+        (0..LEVELS).rev().find(|&level| self.bound(level) <= count).unwrap_or(0)
     }
 
     /// Smallest count of a shade.
     fn bound(self, level: usize) -> u64 {
         let ratio = self.high as f64 / self.low as f64;
-        (self.low as f64 * ratio.powf(level as f64 / LEVELS as f64)).ceil() as u64
+        // What is a whole number but for rounding is one.
+        (self.low as f64 * ratio.powf(level as f64 / LEVELS as f64) * (1.0 - 1e-12)).ceil() as u64
     }
 
     fn shades(self, unit: &str) -> Vec<Shade> {
@@ -249,7 +249,12 @@ mod tests {
         for (count, level) in [(1, 0), (3, 1), (5, 2), (100, 6), (300, 8), (512, 8)] {
             assert_eq!(levels.of(count), level, "{count}");
         }
-        assert_eq!(levels.shades("x").len(), 9);
+        for level in 0..LEVELS {
+            let (first, last) = (1 << level, (2 << level) - 1);
+            assert_eq!((levels.of(first), levels.of(last)), (level, level), "{first} to {last}");
+        }
+        let titles: Vec<String> = levels.shades("x").into_iter().map(|shade| shade.title).collect();
+        assert_eq!((titles.len(), &titles[5][..], &titles[8][..]), (9, "32 to 63 x", "256 to 512 x"));
     }
 
     #[test]

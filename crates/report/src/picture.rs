@@ -201,11 +201,15 @@ impl<'a> Picture<'a> {
         }
     }
 
+    /// How far down an end of an interval lies.
+    pub(crate) fn end(&self, value: Option<f64>) -> Option<f64> {
+        Some(self.down(self.y.place_of_end(value?)?))
+    }
+
     /// A vertical line from one end of the interval to the other, with a cap at each.
     pub(crate) fn whisker(&self, point: &Point) -> Option<String> {
         let (x, y) = self.position(point)?;
-        let end = |value: Option<f64>| value.and_then(|v| self.y.place(v)).map(|at| self.down(at));
-        let (low, high) = (end(point.low), end(point.high));
+        let (low, high) = (self.end(point.low), self.end(point.high));
         low.or(high)?;
         let cap = |end: Option<f64>| match end {
             Some(end) => format!("M{} {}h7", num(x - 3.5), num(end)),

@@ -8,6 +8,7 @@
 use super::{Home, loop_device, preloaded, served};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Facts;
+use pocketstone_core::units::format_bytes;
 use pocketstone_core::volume::{Access, FileSystem, Medium, Setup, Volume as Asked};
 use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};
@@ -255,6 +256,11 @@ fn memory() -> Result<Meminfo> {
 /// The size of a volume on a machine with so much memory available: at most half of it. One that is asked for is not
 /// made smaller.
 fn volume_bytes(asked: Option<u64>, available: u64) -> Result<u64> {
+    if let Some(asked) = asked.filter(|bytes| *bytes < LEAST_BYTES) {
+        let [asked, least] = [asked, LEAST_BYTES].map(format_bytes);
+        return Err(Error::board(format!("volume_bytes = {asked} is less than {least}"))
+            .hint(format!("set volume_bytes to at least {least}")));
+    }
     let most = available / 2 / UNIT_BYTES * UNIT_BYTES;
     if let Some(asked) = asked.map(|bytes| bytes / UNIT_BYTES * UNIT_BYTES).filter(|bytes| *bytes > most) {
         let error = Error::board(format!("a volume of {asked} bytes leaves too little of {available} bytes of memory"));
@@ -438,6 +444,8 @@ mod tests {
         let asked = |bytes| volume_bytes(Some(bytes), 4 << 30);
         assert_eq!((asked(1 << 30).unwrap(), asked((2 << 30) + 7).unwrap()), (1 << 30, 2 << 30));
         assert!(asked(3 << 30).unwrap_err().cure().unwrap().contains("at most 2147483648"));
-        assert!(asked(1 << 20).is_err(), "too small to be worth it");
+        let small = asked((64 << 20) - 1024).unwrap_err();
+        assert!(small.chain().contains("volume_bytes = 65535 KiB is less than 64 MiB"), "{small:?}");
+        assert!(small.cure().unwrap().contains("at least 64 MiB") && asked(64 << 20).is_ok());
     }
 }

@@ -38,7 +38,8 @@ pub struct ComparedPoint {
     pub a: f64,
     /// Median in the second run.
     pub b: f64,
-    /// The second value over the first one, of the same cell each.
+    /// The second value over the first one, of the same cell each; infinite where the first one is 0 or below and the
+    /// second one is another.
     pub ratio: Statistic,
     /// The smallest and the largest of those.
     pub extremes: [f64; 2],
@@ -89,7 +90,7 @@ impl ComparedPoint {
         match self.verdict() {
             Verdict::CannotTell => Some("fewer than 5 cells of a machine that does not repeat to the bit"),
             _ if self.extremes.iter().any(|ratio| !ratio.is_finite()) => {
-                Some("a value of the first run is 0: no change is a fraction of it")
+                Some("a value of the first run is 0 or below: no change is a fraction of it")
             }
             _ => None,
         }
@@ -118,14 +119,16 @@ impl ComparedPoint {
         }
     }
 
-    /// By which fraction of the first run the second one is worse; at most 0 where it is not, or where there is no
-    /// telling.
+    /// By which fraction of the first run the second one is worse; 0 where it is not, or where there is no telling.
     pub fn regression(&self) -> f64 {
-        match (self.metric.better, self.verdict()) {
-            (Better::Less, Verdict::Larger) => self.change(),
-            (Better::More, Verdict::Smaller) => -self.change(),
-            _ => 0.0,
-        }
+        let worse = match self.metric.better {
+            Better::Less => self.change(),
+            Better::More => -self.change(),
+            Better::Neither => 0.0,
+        };
+        // Where cells repeat to the bit the median is no noise, whichever way single cells went.
+        let told = self.exact || matches!(self.verdict(), Verdict::Larger | Verdict::Smaller);
+        if told && worse > 0.0 { worse } else { 0.0 }
     }
 }
 
@@ -219,8 +222,7 @@ fn rows(a: &Store, b: &Store, common: &BTreeMap<i64, i64>) -> Result<(Vec<Compar
             if ids.iter().any(|id| value(&of_a, id).is_some() && pair(id).is_none()) {
                 lost.push(format!("{words} {name}"));
             }
-            let ratio = |(a, b): (&f64, &f64)| if a == b { 1.0 } else { b / a };
-            let ratios: Vec<f64> = in_a.iter().zip(&in_b).map(ratio).collect();
+            let ratios: Vec<f64> = in_a.iter().zip(&in_b).map(|(a, b)| ratio(*a, *b)).collect();
             if let (Some(ratio), Some(a), Some(b)) = (statistic(&ratios), statistic(&in_a), statistic(&in_b)) {
                 let (point, extremes) = (words.clone(), extremes(&ratios));
                 rows.push(ComparedPoint { point, metric, a: a.median, b: b.median, ratio, extremes, exact });
@@ -228,6 +230,16 @@ fn rows(a: &Store, b: &Store, common: &BTreeMap<i64, i64>) -> Result<(Vec<Compar
         }
     }
     Ok((rows, lost))
+}
+
+/// A value over the first run's. Of 0 and of what is below no change is a fraction: it has a direction alone.
+fn ratio(first: f64, second: f64) -> f64 {
+    match (first > 0.0, second > first) {
+        _ if first == second => 1.0,
+        (true, _) => second / first,
+        (false, true) => f64::INFINITY,
+        (false, false) => f64::NEG_INFINITY,
+    }
 }
 
 fn extremes(values: &[f64]) -> [f64; 2] {
@@ -326,11 +338,36 @@ mod tests {
     }
 
     #[test]
+    fn from_a_value_below_0_a_change_has_a_direction_and_is_no_fraction() {
+        // An energy less idle, from -998 uJ.
+        let of = |after: f64| point("active_energy_uj", &[ratio(-998.0, after); 5], false);
+        let rows = [50_200.0, -3000.0, -998.0].map(of);
+        assert_eq!(rows.each_ref().map(|row| row.verdict()), [Verdict::Larger, Verdict::Smaller, Verdict::Same]);
+        assert_eq!(rows.each_ref().map(|row| row.regression()), [f64::INFINITY, 0.0, 0.0]);
+        assert!(rows[0].reason().unwrap().contains("0 or below") && rows[2].reason().is_none());
+        assert_eq!([ratio(0.0, -1.0), ratio(0.0, 0.0), ratio(4.0, -1.0)], [f64::NEG_INFINITY, 1.0, -0.25]);
+    }
+
+    #[test]
     fn a_regression_has_the_direction_of_its_metric() {
         let of = |metric: &str, ratio: f64| point(metric, &[ratio; 5], false).regression();
         assert_eq!((of("total_ns", 1.25), of("total_ns", 0.75)), (0.25, 0.0));
         assert_eq!((of("page_senses", 1.5), of("operations_per_s", 0.75)), (0.5, 0.25));
         assert_eq!((of("operations_per_s", 1.5), of("off_core_ns", 2.0)), (0.0, 0.0));
         assert_eq!(point("total_ns", &[2.0], false).regression(), 0.0, "there is no telling");
+    }
+
+    #[test]
+    fn on_a_machine_that_repeats_to_the_bit_a_cell_that_does_not_move_hides_no_regression() {
+        let of = |metric: &str, ratios: [f64; 5], exact| {
+            let point = point(metric, &ratios, exact);
+            (point.verdict(), point.regression())
+        };
+        let unclear = |regression| (Verdict::NoClearDifference, regression);
+        assert_eq!(of("total_ns", [1.0, 1.5, 1.5, 1.5, 1.5], true), unclear(0.5));
+        assert_eq!(of("operations_per_s", [1.0, 0.75, 0.75, 0.75, 0.75], true), unclear(0.25));
+        assert_eq!(of("total_ns", [1.0, 1.5, 1.5, 1.5, 1.5], false), unclear(0.0));
+        assert_eq!(of("total_ns", [1.0, 1.0, 1.0, 1.0, 1.5], true), unclear(0.0), "the median is the same");
+        assert_eq!(of("off_core_ns", [1.0, 1.5, 1.5, 1.5, 1.5], true), unclear(0.0), "none is worse");
     }
 }

@@ -42,6 +42,13 @@ pub struct Series {
     pub changes: Vec<Change>,
 }
 
+impl Series {
+    /// Whether a change of it can be told from noise: where the board repeats to the bit, or with enough values.
+    pub fn can_tell(&self, exact: bool) -> bool {
+        exact || self.values.iter().flatten().count() >= ENOUGH
+    }
+}
+
 /// A change of a series from one level to the next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
@@ -124,9 +131,14 @@ pub struct History {
 }
 
 impl History {
-    /// Whether changes can be told from noise.
+    /// Whether changes of any series can be told from noise.
     pub fn can_tell(&self) -> bool {
-        self.exact || self.runs.len() >= ENOUGH
+        self.exact || self.series.iter().any(|series| series.can_tell(self.exact))
+    }
+
+    /// The series that did not change, and those of which there is no telling.
+    pub fn without_change(&self) -> (Vec<&Series>, Vec<&Series>) {
+        self.series.iter().filter(|series| series.changes.is_empty()).partition(|series| series.can_tell(self.exact))
     }
 
     /// The facts that changed behind one run and up to another.
@@ -336,6 +348,27 @@ mod tests {
         assert_eq!(of(up, "off_core_ns"), Direction::Neither);
         // From -10 us to 5 us is no change of -150 %.
         assert_eq!(Change { before: -10.0, after: 5.0, ..up }.fraction(), None);
+    }
+
+    #[test]
+    fn a_series_that_few_runs_measured_is_not_without_a_change() {
+        // Twelve runs; six of them have a 99th percentile.
+        let series = |name: &str, values: Vec<Option<f64>>| Series {
+            point: name.into(),
+            metric: metric::named("p99_ns").unwrap(),
+            values,
+            changes: Vec::new(),
+        };
+        let half: Vec<_> = (0..12).map(|run| (run % 2 == 0).then_some(if run < 6 { 1e3 } else { 1e4 })).collect();
+        let of = |exact| {
+            let series = vec![series("half", half.clone()), series("all", vec![Some(1.0); 12])];
+            let history = History { exact, series, ..History::default() };
+            let (steady, untold) = history.without_change();
+            let names = |of: Vec<&Series>| of.iter().map(|series| series.point.clone()).collect::<Vec<_>>();
+            (history.can_tell(), names(steady), names(untold))
+        };
+        assert_eq!(of(false), (true, vec!["all".to_owned()], vec!["half".to_owned()]));
+        assert_eq!(of(true), (true, vec!["half".to_owned(), "all".to_owned()], vec![]));
     }
 
     fn run(folder: &Path, facts: &[(&str, &str)], median: f64) {

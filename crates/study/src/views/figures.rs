@@ -1,5 +1,6 @@
 //! Figures and tables of a study, from the results.
 
+use crate::results::left_out::LeftOut;
 use crate::results::store::Store;
 use crate::specification::factor::{self, AnyFactor, Kind, Point as Factors, value_of};
 use crate::specification::metric::{self, Better, Metric, Unit};
@@ -22,6 +23,7 @@ pub(crate) fn scale_of(metric: &Metric, show: Show) -> Scale {
     match (show, metric.unit) {
         (Show::Improvement, _) | (_, Unit::Share) => Scale::Percent,
         (_, Unit::Nanoseconds) => Scale::Duration,
+        (_, Unit::Bytes) => Scale::Bytes,
         _ => Scale::Linear,
     }
 }
@@ -103,6 +105,19 @@ pub(crate) fn figure(store: &Store, study: &Study, spec: &FigureSpec) -> Result<
         stacked: !spec.stack.is_empty(),
         ..Figure::default()
     })
+}
+
+/// Why a figure of single runs is left out: several points stand at one place, and their sum is no run.
+pub(crate) fn crowded(study: &Study, spec: &FigureSpec, figure: &Figure) -> Option<LeftOut> {
+    if spec.stack.is_empty() && spec.show != Show::Runs {
+        return None;
+    }
+    let measured = figure.series.iter().filter(|series| series.source == Source::Measured);
+    let x = measured.flat_map(|series| series.points.windows(2)).find(|pair| pair[0].x == pair[1].x)?[0].x;
+    let x = figure.names.get(x as usize).cloned().unwrap_or_else(|| x.to_string());
+    let place = study.place(spec.only.as_ref().unwrap_or(&spec.metric));
+    let error = Error::user(format!("{place}: it selects several points at {} = {x}", spec.x.get_ref()));
+    Some(LeftOut::new(format!("figure `{}`", spec.name), &error.hint("narrow `only` until it selects one")))
 }
 
 /// What a factor is in a figure: in the words of the workload, where there is one alone.
@@ -252,6 +267,48 @@ pub(crate) fn study_table(store: &Store, study: &Study, spec: &TableSpec) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_axis_of_a_metric_has_its_unit() {
+        let of = |name: &str, show| scale_of(metric::named(name).unwrap(), show);
+        assert_eq!([of("used_bytes", Show::Value), of("total_ns", Show::Runs)], [Scale::Bytes, Scale::Duration]);
+        assert_eq!([of("used_bytes", Show::Improvement), of("wasted_share", Show::Value)], [Scale::Percent; 2]);
+        assert_eq!(of("page_senses", Show::Value), Scale::Linear);
+    }
+
+    #[test]
+    fn a_figure_of_single_runs_has_one_point_at_each_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::create(folder.path(), []).unwrap();
+        let sql = r#"INSERT INTO cell SELECT column1, 'e', column2, 0, 1, 0, 'done', '{}', NULL, 'd', 1.0, NULL, NULL,
+              NULL FROM (VALUES (1, '{"requests":8,"threads":1}'), (2, '{"requests":16,"threads":1}'),
+                                (3, '{"requests":8,"threads":2}'));
+            INSERT INTO main.metric SELECT cell.id, column1, 10 * cell.id
+              FROM cell, (VALUES ('on_core_ns'), ('off_core_ns'));
+            INSERT INTO main.statistic SELECT 'e', point, name, 1, value, value, value, value, NULL
+              FROM main.metric JOIN cell ON cell.id = cell;"#;
+        store.db.execute_batch(sql).unwrap();
+        let of = |keys: &str| {
+            let text = format!(
+                "title='t'\nboard='host'\n[[experiment]]\nname='e'\n[experiment.factors]\nworkload='files'\n\
+                 file_system='tmpfs'\nfile_bytes='1MiB'\nrequests=[8, 16]\nthreads=[1, 2]\n[[figure]]\nname='f'\n\
+                 title='t'\ncaption='c'\nexperiment='e'\nmetric='on_core_ns'\n{keys}\n"
+            );
+            let study = Study::parse("s.toml", &text).unwrap();
+            let drawn = figure(&store, &study, &study.figures[0]).unwrap();
+            crowded(&study, &study.figures[0], &drawn).map(|left| (left.why, left.cure))
+        };
+        for (keys, place, one) in [
+            ("stack=['off_core_ns']\nshow='value'\nx='threads'", "threads = 1", "requests = 8"),
+            ("show='runs'\nx='repetition'", "repetition = 1", "requests = 8 AND threads = 1"),
+        ] {
+            let (why, cure) = of(keys).unwrap();
+            assert_eq!(why, format!("s.toml:16: it selects several points at {place}"));
+            assert!(cure.contains("narrow `only`"), "{cure}");
+            assert_eq!(of(&format!("{keys}\nonly='{one}'")), None);
+        }
+        assert_eq!(of("show='value'\nx='threads'"), None, "lines may have several points at one place");
+    }
 
     #[test]
     fn a_point_stands_at_the_default_of_a_factor_that_it_omits() {

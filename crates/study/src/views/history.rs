@@ -77,10 +77,15 @@ pub fn summary(history: &History) -> String {
     if !history.can_tell() {
         return format!("{of}: changes cannot be told from noise in fewer than {ENOUGH} runs on this board.");
     }
-    match changed.len() {
-        0 => format!("{of}: none of {all} series changed."),
-        n => format!(
-            "{of}: {n} of {all} series changed, {} of them for the worse at last.",
+    let untold = history.without_change().1.len();
+    let few = match untold {
+        0 => String::new(),
+        _ => format!(" {untold} more have too few values to tell a change from noise (fewer than {ENOUGH})."),
+    };
+    match (changed.len(), all - untold) {
+        (0, told) => format!("{of}: none of {told} series changed.{few}"),
+        (n, told) => format!(
+            "{of}: {n} of {told} series changed, {} of them for the worse at last.{few}",
             changed.iter().filter(worse).count()
         ),
     }
@@ -100,11 +105,13 @@ pub fn method(history: &History) -> String {
 
 /// The page of a history.
 pub fn model(history: &History) -> Model {
-    let (changed, steady): (Vec<&Series>, Vec<&Series>) = history.series.iter().partition(|s| !s.changes.is_empty());
-    let figures = changed.iter().chain(&steady).take(FIGURES).enumerate();
+    let changed: Vec<&Series> = history.series.iter().filter(|series| !series.changes.is_empty()).collect();
+    let (steady, untold) = history.without_change();
+    let figures = changed.iter().chain(&steady).chain(&untold).take(FIGURES).enumerate();
     let tables = [
         changes_table(history, &changed),
-        steady_table(history, &steady),
+        values_table("steady", "Series without a change", "", &steady),
+        values_table("values", "Values", TOO_FEW, &untold),
         runs_table(&history.runs),
         facts_table(history),
     ];
@@ -141,8 +148,8 @@ fn figure(history: &History, number: usize, series: &Series) -> Figure {
         id: format!("series-{}", number + 1),
         title: format!("{}, {}", series.metric.label, series.point),
         caption: origin.caption(&match &series.changes[..] {
-            [] if history.can_tell() => "No change.".to_owned(),
-            [] => "Too few runs to tell whether it changed.".to_owned(),
+            [] if series.can_tell(history.exact) => "No change.".to_owned(),
+            [] => TOO_FEW.to_owned(),
             changes => {
                 let line = |c: &Change| format!("Run {}: {}.", c.run + 1, change(series.metric, c));
                 changes.iter().map(line).collect::<Vec<_>>().join(" ")
@@ -191,16 +198,18 @@ fn changes_table(history: &History, changed: &[&Series]) -> Option<Table> {
     table("changes", "Changes", caption, origin(changed), &columns, rows)
 }
 
-fn steady_table(history: &History, steady: &[&Series]) -> Option<Table> {
+/// What is said of series that few runs measured.
+const TOO_FEW: &str = "Too few runs to tell a change from noise.";
+
+fn values_table(id: &str, title: &str, caption: &str, of: &[&Series]) -> Option<Table> {
     let row = |series: &&Series| {
         let ends = [series.values.iter().flatten().next(), series.values.iter().flatten().next_back()];
         let ends = ends.map(|end| end.map_or("unavailable".into(), |v| series.metric.unit.write(*v)));
         let [first, last] = ends;
         vec![series.point.clone(), series.metric.label.to_owned(), first, last]
     };
-    let rows = steady.iter().map(row).collect();
-    let title = if history.can_tell() { "Series without a change" } else { "Values" };
-    table("steady", title, "", origin(steady), &["what", "metric", "first run", "last run"], rows)
+    let rows = of.iter().map(row).collect();
+    table(id, title, caption, origin(of), &["what", "metric", "first run", "last run"], rows)
 }
 
 fn runs_table(runs: &[Run]) -> Option<Table> {
@@ -299,7 +308,38 @@ mod tests {
         let answer = model.answer.unwrap();
         assert!(answer.text.starts_with("2 runs of s on the board host"), "{}", answer.text);
         assert_eq!(answer.figure.as_deref(), Some("series-1"));
-        assert_eq!(model.figures[0].caption, "Too few runs to tell whether it changed.");
+        assert_eq!(model.figures[0].caption, "Too few runs to tell a change from noise.");
+    }
+
+    #[test]
+    fn a_series_that_few_runs_measured_is_shown_as_values_and_counted() {
+        let series = |point: &str, values: Vec<Option<f64>>| Series {
+            point: point.into(),
+            metric: metric::named("p99_ns").unwrap(),
+            values,
+            changes: Vec::new(),
+        };
+        let half = (0..12).map(|run| (run % 2 == 0).then_some(1e3)).collect();
+        let history = History {
+            study: "s".into(),
+            board: "host".into(),
+            runs: vec![Run::default(); 12],
+            series: vec![series("half", half), series("all", vec![Some(1.0); 12])],
+            ..History::default()
+        };
+        assert_eq!(
+            summary(&history),
+            "12 runs of s on the board host: none of 1 series changed. 1 more have too few values to tell a change \
+             from noise (fewer than 10)."
+        );
+        let model = model(&history);
+        let whats = |id: &str| {
+            let table = model.tables.iter().find(|table| table.id == id).unwrap();
+            table.rows.iter().map(|row| row[0].as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!((whats("steady"), whats("values")), (vec!["all"], vec!["half"]));
+        let captions: Vec<&str> = model.figures.iter().map(|figure| figure.caption.as_str()).collect();
+        assert_eq!(captions, ["No change.", TOO_FEW]);
     }
 
     #[test]
@@ -313,7 +353,7 @@ mod tests {
         let shown = |names: &[&str]| {
             let series = names.iter().map(|name| series(name)).collect();
             let model = model(&History { series, ..History::default() });
-            (model.figures[0].origin, model.tables.iter().find(|t| t.id == "steady").unwrap().origin)
+            (model.figures[0].origin, model.tables.iter().find(|t| t.id == "values").unwrap().origin)
         };
         assert_eq!(shown(&["total_ns"]), (Origin::Measured, Origin::Measured));
         assert_eq!(shown(&["modelled_energy_mj"]), (Origin::Modelled, Origin::Modelled));

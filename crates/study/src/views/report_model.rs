@@ -10,7 +10,7 @@ use crate::specification::points::varying;
 use crate::specification::study::{DetailSpec, Study};
 use crate::views::charts;
 use crate::views::claims::{judge, with_numbers};
-use crate::views::figures::{figure, phrase, study_table};
+use crate::views::figures::{crowded, figure, phrase, study_table};
 use crate::views::layers::{distribution, views};
 use crate::views::model::*;
 use crate::views::report_files::{databases_table, latencies_table, on_databases, on_files, volumes_table};
@@ -33,7 +33,14 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
     let (study, dropped) = with_numbers(store, study)?;
     let study = &study;
     let claims = judge(store, study)?;
-    let mut figures: Vec<Figure> = study.figures.iter().map(|f| figure(store, study, f)).collect::<Result<_>>()?;
+    let (mut figures, mut undrawn) = (Vec::new(), Vec::new());
+    for spec in &study.figures {
+        let figure = figure(store, study, spec)?;
+        match crowded(study, spec, &figure) {
+            Some(why) => undrawn.push(why),
+            None => figures.push(figure),
+        }
+    }
     let profile = |name: &str| {
         let text = store.fact(&crate::models::replay::fact(name))?;
         Device::parse(name, &text.ok_or_else(|| Error::user(format!("the results have no profile of {name}")))?)
@@ -73,6 +80,7 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
             .collect(),
         ..Model::default()
     };
+    model.left_out.extend(undrawn);
     model.left_out.extend(dropped.into_iter().map(|d| LeftOut {
         what: format!("a paragraph of \"{}\"", d.heading),
         why: format!("the results its numbers need are not in this run ({})", d.missing.join(", ")),

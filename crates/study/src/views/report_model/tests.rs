@@ -228,6 +228,26 @@ fn a_share_of_an_energy_has_no_unit_of_energy() {
 }
 
 #[test]
+fn a_figure_that_adds_up_several_points_is_left_out_and_the_rest_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = results(folder.path());
+    let text = STUDY.replace(
+        "[[value]]\nname = \"saved\"",
+        "[[figure]]\nname = \"sum\"\ntitle = \"t\"\ncaption = \"c\"\nexperiment = \"e\"\nmetric = \"total_ns\"\n\
+         show = \"runs\"\nx = \"repetition\"\n[[value]]\nname = \"saved\"",
+    );
+    let study = Study::parse("s.toml", &text).unwrap();
+    let sql = r#"INSERT INTO cell SELECT column1, 'e', column2, 0, 1, 0, 'done', '{}', NULL, 'd', 1.0, NULL, NULL, NULL
+                   FROM (VALUES (91, '{"requests":1}'), (92, '{"requests":2}'));
+                 INSERT INTO main.metric VALUES (91, 'total_ns', 1), (92, 'total_ns', 2);"#;
+    store.db.execute_batch(sql).unwrap();
+    let model = model(&store, &study).unwrap();
+    assert_eq!(model.figures.iter().map(|figure| figure.id.as_str()).collect::<Vec<_>>(), ["energy"]);
+    let left = model.left_out.iter().find(|left| left.what == "figure `sum`").unwrap();
+    assert!(left.why.ends_with("several points at repetition = 1"), "{left:?}");
+}
+
+#[test]
 fn values_of_a_table_have_the_unit_and_the_origin_of_their_metric() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = results(folder.path());
