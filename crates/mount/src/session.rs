@@ -356,11 +356,13 @@ pub fn remount(directory: &Path, kind: &str, options: &MountOptions) -> Result<(
     })
 }
 
-/// Unmounts a directory that another process serves. `lazily`: even if it is in use.
+/// Unmounts a directory that another process serves. `lazily`: even if it is in use. Where else its file system is
+/// still mounted in this mount namespace.
 ///
 /// # Errors
 /// `ErrorKind::User` if it is in use, nothing is mounted there, or the caller is not permitted to.
-pub fn unmount(directory: &Path, lazily: bool) -> Result<()> {
+pub fn unmount(directory: &Path, lazily: bool) -> Result<Vec<PathBuf>> {
+    let device = device_at(directory).ok();
     device::detach(directory, lazily).map_err(|e| {
         let error = Error::user(format!("cannot unmount {}", directory.display())).because(e);
         match e {
@@ -369,7 +371,8 @@ pub fn unmount(directory: &Path, lazily: bool) -> Result<()> {
             Errno::PERM => error.hint("unmount it as the user who mounted it, or as root"),
             _ => error,
         }
-    })
+    })?;
+    Ok(device.map(holders::here).unwrap_or_default())
 }
 
 #[cfg(test)]
