@@ -156,16 +156,16 @@ pub fn is_generic(name: &str, value: Option<&str>) -> bool {
     ours || value.is_none() && GENERIC.contains(&name)
 }
 
-/// Unmounts a directory at which a volume of a kind is mounted, and waits until it is closed. Copies of the mount in
-/// other mount namespaces end with it.
+/// Unmounts a directory at which a volume of a kind is mounted, and waits until it is closed; whether it is. Copies of
+/// the mount in other mount namespaces end with it; other places in this one, as of a bind mount, keep the volume open.
 ///
 /// # Errors
 /// `ErrorKind::User` if no volume is mounted there, or it is in use; `ErrorKind::Board` if a dead mount cannot be
 /// removed, or the server does not close the volume in time.
-pub fn umount(directory: &Path, kind: &str, lazy: bool) -> Result<u8> {
+pub fn umount(directory: &Path, kind: &str, lazy: bool) -> Result<bool> {
     if pocketstone_mount::clean_up(directory)? == Before::CleanedUp {
         note("note", &format!("the server of {} had died; unmounted", directory.display()));
-        return Ok(0);
+        return Ok(true);
     }
     let directory = directory.canonicalize().user(|| format!("cannot find {}", directory.display()))?;
     let entry = pocketstone_mount::mounted_at(&directory)?;
@@ -173,11 +173,15 @@ pub fn umount(directory: &Path, kind: &str, lazy: bool) -> Result<u8> {
         return Err(Error::user(format!("no volume is mounted at {}", directory.display())));
     };
     let server = if lazy { None } else { Server::of(&directory) };
-    pocketstone_mount::unmount(&directory, lazy)?;
+    let others = pocketstone_mount::unmount(&directory, lazy)?;
+    if let Some(place) = others.first() {
+        note("note", &format!("it is still mounted at {}", place.display()));
+        return Ok(false);
+    }
     if !lazy {
         wait_until_closed(Path::new(&entry.source), server)?;
     }
-    Ok(0)
+    Ok(!lazy)
 }
 
 /// The server ends when it has closed the volume; one that cannot be seen from here holds a lock until then.

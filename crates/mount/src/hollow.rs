@@ -279,12 +279,12 @@ impl Filesystem for Hollow {
         Ok(Content::There(&self.zeros[..bytes]))
     }
 
-    fn write(&self, request: &Request, write: &Write<'_>) -> Answer<()> {
+    fn write(&self, request: &Request, write: &Write<'_>) -> Answer<usize> {
         let end = write.offset.checked_add(write.data.len() as u64).ok_or(Errno::FBIG)?;
         let mut tree = self.tree();
         let node = tree.node(request.node)?;
         node.size = node.size.max(end);
-        Ok(())
+        Ok(write.data.len())
     }
 
     fn fsync(&self, _: &Request, _: u64) -> Answer<()> {

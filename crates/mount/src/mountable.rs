@@ -67,7 +67,10 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
     /// # Errors
     /// As [`Operations::write_at`].
     fn write_back(&self, open: &Self::Handle, from: &[u8], offset: u64) -> Result<()> {
-        write_all(self, open, from, offset)
+        match self.write_at(open, from, offset)? {
+            written if written == from.len() => Ok(()),
+            _ => Err(Error::NoSpace),
+        }
     }
 
     /// Refuses to let a file be opened for writing; `at_end`: nowhere else than there.
@@ -304,20 +307,22 @@ pub(crate) fn take<V: Operations>(volume: &Arc<V>, ino: Ino) -> Result<Arc<Held<
     Held::open(volume.clone(), ino).map(Arc::new)
 }
 
-/// Writes all of `from` at an offset in bytes.
-pub(crate) fn write_all<V: Operations>(volume: &V, open: &V::Handle, from: &[u8], offset: u64) -> Result<()> {
-    whole(volume.write_at(open, from, offset)?, from)
+/// Writes at an offset in bytes, as much as there is space for. How much that was.
+pub(crate) fn write_some<V: Operations>(volume: &V, open: &V::Handle, from: &[u8], offset: u64) -> Result<usize> {
+    some(volume.write_at(open, from, offset)?, from)
 }
 
-/// Writes all of `from` at a file's end, in one operation: nobody else's bytes come between. Where the file ends then.
-pub(crate) fn append_all<V: Operations>(volume: &V, open: &V::Handle, from: &[u8]) -> Result<u64> {
+/// Writes at a file's end, as much as there is space for, in one operation: nobody else's bytes come between. How much
+/// that was, and where the file ends then.
+pub(crate) fn append_some<V: Operations>(volume: &V, open: &V::Handle, from: &[u8]) -> Result<(usize, u64)> {
     let (written, end) = volume.append(open, from)?;
-    whole(written, from).map(|()| end)
+    some(written, from).map(|written| (written, end))
 }
 
-/// Fewer bytes than all are written only if space ran out ([`Operations::write_at`]).
-fn whole(written: usize, from: &[u8]) -> Result<()> {
-    if written == from.len() { Ok(()) } else { Err(Error::NoSpace) }
+/// As write(2) has it: fewer bytes than all are a success, and none are an error. Fewer are written only if space ran
+/// out ([`Operations::write_at`]).
+fn some(written: usize, from: &[u8]) -> Result<usize> {
+    if written > 0 || from.is_empty() { Ok(written) } else { Err(Error::NoSpace) }
 }
 
 /// An error's number for the kernel.

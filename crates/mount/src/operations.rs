@@ -3,7 +3,7 @@
 use crate::convert::{self, ino};
 use crate::direct::{self, Direct};
 use crate::known::NO_HANDLE;
-use crate::mountable::{Mountable, Open, append_all, write_all};
+use crate::mountable::{Mountable, Open, append_some, write_some};
 use crate::served::Served;
 use crate::wire::abi::{fopen, init, write};
 use crate::wire::{
@@ -88,8 +88,8 @@ impl<V: Mountable> Served<V> {
         (self.told(*attr), opened)
     }
 
-    /// Writes what the kernel or a program brings.
-    fn take_in(&self, to: &Request, given: &Write<'_>) -> Answer<()> {
+    /// Writes what the kernel or a program brings. How many bytes there was space for.
+    fn take_in(&self, to: &Request, given: &Write<'_>) -> Answer<usize> {
         let file = self.file(to.node, given.handle)?;
         // The kernel's flags are those of the moment, so fcntl(2) has its say. What comes from the
         // kernel's cache goes where it was, whoever had it open how.
@@ -99,21 +99,27 @@ impl<V: Mountable> Served<V> {
         let at = (given.flags & O_APPEND == 0).then_some(given.offset);
         let kept = if cached { None } else { self.keep_back(&file, given.data, at) };
         if let Some(kept) = kept {
-            return self.answer(dropped.and(kept));
+            return self.answer(dropped.and(kept).map(|()| given.data.len()));
         }
         let written = dropped.and_then(|()| match given.flags & O_APPEND {
-            _ if cached => self.write_back(&file, given.data, given.offset),
-            0 => write_all(&*self.volume, &file, given.data, given.offset),
-            _ => append_all(&*self.volume, &file, given.data).map(|end| {
-                let bytes = given.data.len() as u64;
+            _ if cached => self.write_back(&file, given.data, given.offset).map(|()| given.data.len()),
+            0 => write_some(&*self.volume, &file, given.data, given.offset),
+            _ => append_some(&*self.volume, &file, given.data).map(|(written, end)| {
+                let bytes = written as u64;
                 let (at, direct) = (end.saturating_sub(bytes), self.direct.as_ref().filter(|direct| direct.appends()));
                 if let Some(direct) = direct.filter(|_| at != given.offset) {
                     direct.misplaced(ino(to.node), given.offset, at, bytes);
                 }
+                written
             }),
         });
         let sync = given.flags & O_DSYNC != 0 && !cached;
-        self.answer(written.and_then(|()| if sync { self.volume.sync(&file) } else { Ok(()) }))
+        self.answer(written.and_then(|written| {
+            if sync {
+                self.volume.sync(&file)?;
+            }
+            Ok(written)
+        }))
     }
 }
 
@@ -332,7 +338,7 @@ impl<V: Mountable> Filesystem for Served<V> {
         Ok(Content::Filled(read))
     }
 
-    fn write(&self, to: &Request, given: &Write<'_>) -> Answer<()> {
+    fn write(&self, to: &Request, given: &Write<'_>) -> Answer<usize> {
         self.kernel_came(to.node, false);
         let written = self.take_in(to, given);
         // Nobody waits for the answer: the kernel tells whoever calls fsync(2).

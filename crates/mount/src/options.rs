@@ -1,7 +1,10 @@
 //! How to mount.
 
+use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use rustix::fs::StatVfsMountFlags;
 use rustix::mount::MountFlags;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -121,6 +124,21 @@ impl MountOptions {
             max_readahead_bytes: 128 << 10,
             ..MountOptions::default()
         }
+    }
+
+    /// Takes over the flags that a directory is mounted with, so that a remount changes only those that somebody names.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if the directory cannot be looked at.
+    pub fn keep_flags_of(&mut self, directory: &Path) -> Result<()> {
+        let cannot = || format!("cannot see how {} is mounted", directory.display());
+        let now = rustix::fs::statvfs(directory).user(cannot)?.f_flag;
+        self.read_only = now.contains(StatVfsMountFlags::RDONLY);
+        self.noatime = now.contains(StatVfsMountFlags::NOATIME);
+        self.dev = !now.contains(StatVfsMountFlags::NODEV);
+        self.suid = !now.contains(StatVfsMountFlags::NOSUID);
+        self.exec = !now.contains(StatVfsMountFlags::NOEXEC);
+        Ok(())
     }
 
     /// Refuses what does not go together.

@@ -4,7 +4,7 @@ use crate::background::Background;
 use crate::direct::Direct;
 use crate::kept::{Atomic, is_batch};
 use crate::known::{Handles, Known, NO_HANDLE};
-use crate::mountable::{self, Mountable, Open, errno, write_all};
+use crate::mountable::{self, Mountable, Open, errno, write_some};
 use crate::options::MountOptions;
 use crate::sealed::Unsealed;
 use crate::wire::abi::fopen;
@@ -355,7 +355,8 @@ impl<V: Mountable> Served<V> {
             if got == 0 {
                 break;
             }
-            match write_all(&*self.volume, into, &buffer[..got], to + done) {
+            match write_some(&*self.volume, into, &buffer[..got], to + done) {
+                Ok(written) if written < got => return Ok(done + written as u64),
                 Ok(_) => done += got as u64,
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),

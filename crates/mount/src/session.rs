@@ -7,8 +7,9 @@ use crate::wire::{Connection, Filesystem, Reading, Serving, Session};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::{AtFlags, StatxFlags};
+use rustix::fs::{AtFlags, StatVfsMountFlags, StatxFlags};
 use rustix::io::Errno;
+use rustix::mount::MountFlags;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -337,8 +338,12 @@ pub fn clean_up(directory: &Path) -> Result<Before> {
     Ok(before)
 }
 
+fn is_without_access_times(directory: &Path) -> bool {
+    rustix::fs::statvfs(directory).is_ok_and(|now| now.f_flag.contains(StatVfsMountFlags::NOATIME))
+}
+
 /// Changes a mount that another process serves: whether it can be written, and its other flags. `kind`: what the
-/// list of mounts calls it, such as [`crate::KIND`].
+/// list of mounts calls it, such as [`crate::KIND`]. [`MountOptions::keep_flags_of`] keeps what is not to be changed.
 ///
 /// # Errors
 /// `ErrorKind::User` if no volume is mounted there, it is being written to, or the caller is not permitted to.
@@ -347,7 +352,10 @@ pub fn remount(directory: &Path, kind: &str, options: &MountOptions) -> Result<(
     if mounted_at(directory)?.is_none_or(|entry| entry.kind != kind) {
         return Err(Error::user(cannot()).because("no volume is mounted there"));
     }
-    rustix::mount::mount_remount(directory, options.flags(), "").map_err(|e| {
+    let mut flags = options.flags();
+    // Without a word on access times the kernel leaves them as they are.
+    flags.set(MountFlags::RELATIME, !options.noatime && is_without_access_times(directory));
+    rustix::mount::mount_remount(directory, flags, "").map_err(|e| {
         let error = Error::user(cannot()).because(e);
         match e {
             Errno::BUSY => error.hint(format!("find its writers: fuser -vm {}", directory.display())),
@@ -356,11 +364,13 @@ pub fn remount(directory: &Path, kind: &str, options: &MountOptions) -> Result<(
     })
 }
 
-/// Unmounts a directory that another process serves. `lazily`: even if it is in use.
+/// Unmounts a directory that another process serves. `lazily`: even if it is in use. Where else its file system is
+/// still mounted in this mount namespace.
 ///
 /// # Errors
 /// `ErrorKind::User` if it is in use, nothing is mounted there, or the caller is not permitted to.
-pub fn unmount(directory: &Path, lazily: bool) -> Result<()> {
+pub fn unmount(directory: &Path, lazily: bool) -> Result<Vec<PathBuf>> {
+    let device = device_at(directory).ok();
     device::detach(directory, lazily).map_err(|e| {
         let error = Error::user(format!("cannot unmount {}", directory.display())).because(e);
         match e {
@@ -369,7 +379,8 @@ pub fn unmount(directory: &Path, lazily: bool) -> Result<()> {
             Errno::PERM => error.hint("unmount it as the user who mounted it, or as root"),
             _ => error,
         }
-    })
+    })?;
+    Ok(device.map(holders::here).unwrap_or_default())
 }
 
 #[cfg(test)]

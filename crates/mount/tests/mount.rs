@@ -43,8 +43,12 @@ impl Fixture {
 
     /// On a chip of 2 KiB pages as the paper's, with a quarter of its blocks.
     fn yaffs2(options: &MountOptions) -> Result<Fixture, Skip> {
+        Fixture::yaffs2_of(512, options)
+    }
+
+    fn yaffs2_of(blocks: u32, options: &MountOptions) -> Result<Fixture, Skip> {
         fuse()?;
-        let geometry = Geometry { page_bytes: 2048, spare_bytes: 38, pages_per_block: 64, blocks: 512 };
+        let geometry = Geometry { page_bytes: 2048, spare_bytes: 38, pages_per_block: 64, blocks };
         let chip = SimulatedNand::new(geometry, SimulatedOptions::default());
         pocketstone_yaffs2::Volume::create(&mut chip.clone()).unwrap();
         let volume = pocketstone_yaffs2::Volume::open(Box::new(chip.clone()), &Default::default()).unwrap();
@@ -151,6 +155,39 @@ fn a_name_that_was_missing_is_found_once_it_exists() {
         fs::remove_file(f.path("x")).unwrap();
         assert!(!f.path("x").exists());
         f.end();
+    }
+}
+
+/// YAFFS2 writes what there is space for, and write(2) says how much that was.
+#[test]
+fn what_was_written_before_space_ran_out_is_counted() {
+    const PART: usize = 300_000;
+    for direct_io in [false, true] {
+        for copies in [false, true] {
+            let options = MountOptions { direct_io, ..MountOptions::raw_nand("chip") };
+            let f = or_skip!(Fixture::yaffs2_of(40, &options));
+            fs::write(f.path("source"), [7; PART]).unwrap();
+            let source = File::open(f.path("source")).unwrap();
+            let mut file = Open::new().append(!copies).write(true).create(true).open(f.path("file")).unwrap();
+            let mut told = 0;
+            let error = loop {
+                let written = match copies {
+                    true => rustix::fs::copy_file_range(&source, Some(&mut 0), &file, Some(&mut { told }), PART)
+                        .map_err(std::io::Error::from),
+                    false => file.write(&[7; PART]),
+                };
+                match written {
+                    Ok(bytes) => told += bytes as u64,
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+            let content = fs::read(f.path("file")).unwrap();
+            assert_eq!(content.len() as u64, told, "direct_io {direct_io}, copies {copies}");
+            assert!(told % PART as u64 != 0 && content.iter().all(|byte| *byte == 7));
+            drop((source, file));
+            f.end();
+        }
     }
 }
 

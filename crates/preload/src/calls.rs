@@ -19,17 +19,22 @@ unsafe extern "C-unwind" {
 
 const CANCEL_ASYNCHRONOUS: c_int = 1;
 
-/// A system call as libc makes it: while a thread waits in it, it can be cancelled.
+/// A system call as libc makes it. `waits`: while the thread waits in it, it can be cancelled.
 #[inline(never)]
-unsafe extern "C-unwind" fn waiting(number: c_long, call: &Call, at: i64) -> isize {
+unsafe extern "C-unwind" fn by_kernel(number: c_long, arguments: &[usize; 6], waits: bool) -> isize {
+    let &[a, b, c, d, e, f] = arguments;
     let mut before = 0;
-    // SAFETY: libc's own function, with room for its answer. As in glibc before 2.37 the thread is asynchronous for the
-    // system call alone; whatever it is interrupted in here needs no cleaning up.
-    unsafe { pthread_setcanceltype(CANCEL_ASYNCHRONOUS, &mut before) };
+    if waits {
+        // SAFETY: libc's own function, with room for its answer. As in glibc before 2.37 the thread is asynchronous for
+        // the system call alone; whatever it is interrupted in here needs no cleaning up.
+        unsafe { pthread_setcanceltype(CANCEL_ASYNCHRONOUS, &mut before) };
+    }
     // SAFETY: the caller's promise.
-    let result = unsafe { syscall(number, call.fd as c_long, call.place, call.bytes, at) };
-    // SAFETY: as above.
-    unsafe { pthread_setcanceltype(before, &mut before) };
+    let result = unsafe { syscall(number, a, b, c, d, e, f) };
+    if waits {
+        // SAFETY: as above.
+        unsafe { pthread_setcanceltype(before, &mut before) };
+    }
     result as isize
 }
 
@@ -54,12 +59,9 @@ unsafe fn run(call: Call, waits: bool) -> isize {
         (Direction::Read, Some(at)) => (libc::SYS_pread64, at),
         (Direction::Write, Some(at)) => (libc::SYS_pwrite64, at),
     };
-    let result = match waits {
-        // SAFETY: the caller's promise.
-        true => unsafe { waiting(number, &call, at) },
-        // SAFETY: the caller's promise.
-        false => unsafe { syscall(number, call.fd as c_long, call.place, call.bytes, at) as isize },
-    };
+    let arguments = [call.fd as usize, call.place as usize, call.bytes, at as usize, 0, 0];
+    // SAFETY: the caller's promise.
+    let result = unsafe { by_kernel(number, &arguments, waits) };
     report(&call, way, result);
     result
 }
@@ -157,6 +159,24 @@ unsafe extern "C-unwind" fn __pread64_chk(fd: c_int, place: *mut c_void, bytes: 
     unsafe { __pread_chk(fd, place, bytes, at, room) }
 }
 
+/// Always the kernel's. With `RWF_APPEND` it finds the end by the size that it knows, and the server is not told that
+/// this is an append: of a file whose end is leased that size is the end of the room, so it asks again before.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pwritev2(fd: c_int, parts: *const c_void, count: c_int, at: i64, flags: c_int) -> isize {
+    if flags & libc::RWF_APPEND != 0 && process::state().is_some() && !process::is_stopped() {
+        raw::ask_size(fd);
+    }
+    let arguments = [fd as usize, parts as usize, count as usize, at as usize, 0, flags as usize];
+    // SAFETY: the program's promise.
+    unsafe { by_kernel(libc::SYS_pwritev2, &arguments, !raw::is_single()) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pwritev64v2(fd: c_int, parts: *const c_void, count: c_int, at: i64, flags: c_int) -> isize {
+    // SAFETY: the program's promise.
+    unsafe { pwritev2(fd, parts, count, at, flags) }
+}
+
 /// What is durable by itself when it is written needs no question. fsync(2), which stores times, too, is the kernel's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn fdatasync(fd: c_int) -> c_int {
@@ -170,14 +190,8 @@ unsafe extern "C-unwind" fn fdatasync(fd: c_int) -> c_int {
     if matches!(way, Way::Direct) {
         return 0;
     }
-    let call = Call { direction: Direction::Write, fd, place: core::ptr::null_mut(), bytes: 0, at: None };
-    let result = match waits {
-        // SAFETY: it takes a descriptor, whatever that is.
-        true => unsafe { waiting(libc::SYS_fdatasync, &call, 0) },
-        // SAFETY: as above.
-        false => unsafe { syscall(libc::SYS_fdatasync, c_long::from(fd)) as isize },
-    };
-    result as c_int
+    // SAFETY: it takes a descriptor, whatever that is.
+    unsafe { by_kernel(libc::SYS_fdatasync, &[fd as usize, 0, 0, 0, 0, 0], waits) as c_int }
 }
 
 /// Sets or asks a limit of a process, and looks whether it was this one's.

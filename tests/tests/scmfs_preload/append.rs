@@ -262,6 +262,33 @@ except OSError as e: print(errno.errorcode[e.errno], os.fstat(fd).st_size == siz
     volume.end();
 }
 
+/// The kernel finds the end by the size that it knows when it is told only by a flag of the call to write there.
+#[test]
+fn an_append_by_a_flag_of_the_call_goes_to_the_end() {
+    let python = or_skip!(program("python3", "python3"));
+    let place = or_skip!(storing());
+    let region = place.path("small");
+    make(&region, &["--size", "64M"]);
+    let volume = MountedVolume::mount(&region, &place.folder("small mount"), &OPTIONS);
+    let report = Report::at(place.path("report"));
+    let file = volume.path().join("file");
+    let script = "
+import os, sys
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+end = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)
+for n in range(2000): os.write(end, b'a' * 100)
+os.pwritev(fd, [b'b' * 60, b'c' * 40], 0, os.RWF_APPEND)
+for n in range(20): os.write(end, b'd' * 100)
+";
+    run(report.run(&python).args(["-c", script]).arg(&file)).ends_with(0);
+    let expected = [vec![b'a'; 200_000], vec![b'b'; 60], vec![b'c'; 40], vec![b'd'; 2000]].concat();
+    let content = fs::read(&file).expect("the file");
+    let zero = content.iter().position(|byte| *byte == 0);
+    assert!(content == expected, "{} bytes, a zero at {zero:?}", content.len());
+    assert!(report.direct().1 > 500, "{}", report.text());
+    volume.end();
+}
+
 /// What programs append is seen by others, with the library and without, as it is appended: by the shell's `>>`, by
 /// processes that share an open file, by stdio, and by who follows it.
 #[test]

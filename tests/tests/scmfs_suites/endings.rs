@@ -7,7 +7,7 @@ use pocketstone_tests::mounted::{MountedVolume, Place, check, make, scmfs};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -75,6 +75,41 @@ fn umount_ends_a_mount_that_another_namespace_has_a_copy_of() {
     let volume = MountedVolume::mount(&place.path("region"), volume.path(), &[]);
     assert_eq!(fs::read_to_string(volume.path().join("theirs")).expect("the file"), "text\n");
     volume.end();
+}
+
+/// Mounts a part of a volume at a place of its own as well.
+fn bound(place: &Place, name: &str, part: &Path) -> PathBuf {
+    let other = place.folder(name);
+    rustix::mount::mount_bind(part, &other).expect("a bind mount");
+    other
+}
+
+#[test]
+fn umount_of_one_place_leaves_the_others() {
+    let place = or_skip!(Place::new());
+    let volume = mounted(&place, &place.path("log"));
+    let part = volume.path().join("part");
+    fs::create_dir(&part).expect("a folder");
+    let (all, part) = (bound(&place, "all", volume.path()), bound(&place, "a part", &part));
+    // It is used at the place that is unmounted last.
+    let mut open = File::create(part.join("file")).expect("a file");
+    for (leaves, stays) in [(all.as_path(), part.as_path()), (volume.path(), part.as_path())] {
+        let start = Instant::now();
+        let words = format!("still mounted at {}", stays.display());
+        run(scmfs(["umount"]).arg(leaves)).ends_with(0).complains(&[&words]);
+        assert!(start.elapsed() < BAR, "{:?}", start.elapsed());
+        // Longer than it takes a server to find out that nobody has its mount.
+        std::thread::sleep(Duration::from_millis(300));
+        open.write_all(b"text").expect("it is still there");
+        assert!(volume.runs());
+    }
+    run(scmfs(["umount"]).arg(&part)).ends_with(1).complains(&["busy"]);
+    drop(open);
+    run(scmfs(["umount"]).arg(&part)).ends_with(0);
+    check(volume.region()).says(&["closed cleanly"]);
+    let again = MountedVolume::mount(volume.region(), volume.path(), &[]);
+    assert_eq!(fs::read_to_string(again.path().join("part/file")).expect("the file"), "texttext");
+    again.end();
 }
 
 #[test]

@@ -49,6 +49,25 @@ fn mount_8_mounts_remounts_and_unmounts() {
     check(&region).says(&["closed cleanly", "2 files"]);
 }
 
+#[test]
+fn a_remount_changes_what_it_names() {
+    let place = or_skip!(Place::new());
+    let (region, directory) = (place.path("region"), place.folder("mount"));
+    make(&region, &["--size", "64M"]);
+    let volume = MountedVolume::mount(&region, &directory, &["-o", "nosuid,nodev,noexec,noatime"]);
+    let words = ["ro", "nosuid", "nodev", "noexec", "noatime"];
+    let remounted = |options: &str| {
+        run(scmfs(["mount", "-o", options]).args([&region, &directory])).ends_with(0);
+        let seen = listed(&directory).expect("it is mounted").remove(2);
+        words.map(|word| seen.split(',').any(|option| option == word))
+    };
+    assert_eq!(remounted("remount,ro"), [true; 5]);
+    assert_eq!(remounted("remount,exec"), [true, true, true, false, true]);
+    assert_eq!(remounted("remount,rw"), [false, true, true, false, true]);
+    assert_eq!(remounted("remount,suid,dev,atime"), [false; 5]);
+    volume.end();
+}
+
 /// A command as the user nobody.
 fn as_nobody(command: &Command) -> Command {
     let mut words = Command::new("setpriv");

@@ -143,8 +143,9 @@ fn ask_server(directory: &Path, target: &Path, keep: Option<u32>) -> Result<Valu
 /// As [`mounts::umount`]; `ErrorKind::Board` if there is no last checkpoint.
 pub fn umount(directory: &Path, lazy: bool) -> Result<u8> {
     let series = (!lazy).then(|| series_of(directory)).flatten();
-    let status = mounts::umount(directory, pocketstone_mount::KIND, lazy)?;
-    let Some((source, target, before)) = series else { return Ok(status) };
+    let closed = mounts::umount(directory, pocketstone_mount::KIND, lazy)?;
+    // The last one is taken when the volume is closed.
+    let Some((source, target, before)) = series.filter(|_| closed) else { return Ok(0) };
     let after = checkpoint::newest(&Directory::to_read(&target)).ok().flatten();
     if after <= before {
         let (source, target) = (source.display(), target.display());
@@ -152,7 +153,7 @@ pub fn umount(directory: &Path, lazy: bool) -> Result<u8> {
             .because("the log of the mount says why")
             .hint(format!("the volume is whole, in {source}: scmfs checkpoint {source} {target}")));
     }
-    Ok(status)
+    Ok(0)
 }
 
 /// The region of a mounted volume that takes checkpoints by itself, their target, and the newest; `None` where there is

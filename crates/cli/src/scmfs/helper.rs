@@ -22,6 +22,10 @@ pub fn parse(given: impl Iterator<Item = OsString>) -> Result<MountArguments> {
 pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Result<()> {
     let given = options_of(&arguments.options);
     arguments.remount = given.iter().any(|option| option == "remount");
+    if arguments.remount {
+        options.keep_flags_of(&arguments.directory)?;
+        arguments.read_only |= options.read_only;
+    }
     let mut preload = None;
     for option in given.iter().map(String::as_str) {
         let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
@@ -154,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_remount_takes_what_the_list_of_mounts_says() {
-        let mut arguments = parsed("/r /mnt -o rw,remount,ro,user_id=0,group_id=0,default_permissions").unwrap();
+        let mut arguments = parsed("/r / -o rw,remount,ro,user_id=0,group_id=0,default_permissions").unwrap();
         let mut options = MountOptions::default();
         apply(&mut arguments, &mut options).unwrap();
         assert!(arguments.remount && options.read_only);

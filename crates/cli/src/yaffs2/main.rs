@@ -34,7 +34,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Mkfs(arguments) => make::mkfs(&arguments),
         Command::Mount(arguments) => serve::mount(&arguments),
         Command::Umount { directory, lazy } => {
-            pocketstone_cli::mounts::umount(&directory, pocketstone_mount::YAFFS2_KIND, lazy)
+            pocketstone_cli::mounts::umount(&directory, pocketstone_mount::YAFFS2_KIND, lazy).map(|_| 0)
         }
         Command::Fsck { chip, json } => inspect::fsck(&chip, json),
         Command::Image(arguments) => image::image(&arguments),

@@ -32,6 +32,10 @@ type Changes = Vec<fn(&mut OpenOptions)>;
 fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Result<Changes> {
     let given = options_of(&arguments.options);
     arguments.remount = given.iter().any(|option| option == "remount");
+    if arguments.remount {
+        options.keep_flags_of(&arguments.directory)?;
+        arguments.read_only |= options.read_only;
+    }
     let mut changes: Changes = Vec::new();
     for option in given.iter().map(String::as_str) {
         let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));

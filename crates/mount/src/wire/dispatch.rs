@@ -86,10 +86,7 @@ fn answer<F: Filesystem>(fs: &F, to: &Request, operation: &Operation<'_>, reply:
         Operation::Open { flags } => reply.opened(fs.open(to, *flags)?),
         Operation::Create { name, mode, umask } => created(reply, fs.create(to, name, *mode, *umask)?),
         Operation::Tmpfile { mode, umask, flags } => created(reply, fs.tmpfile(to, *mode, *umask, *flags)?),
-        Operation::Write(write) => {
-            fs.write(to, write)?;
-            reply.count(write.data.len() as u32);
-        }
+        Operation::Write(write) => reply.count(fs.write(to, write)? as u32),
         Operation::Statfs => reply.statfs(&fs.statfs(to)?),
         Operation::Flush { handle } => fs.flush(to, *handle)?,
         Operation::Release { handle } => fs.release(*handle),

@@ -107,8 +107,8 @@ pub(crate) trait Filesystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Writes all of it.
-    fn write(&self, request: &Request, write: &Write<'_>) -> Answer<()> {
+    /// Writes as much of it as there is space for; how many bytes that was.
+    fn write(&self, request: &Request, write: &Write<'_>) -> Answer<usize> {
         Err(Errno::NOSYS)
     }
 
