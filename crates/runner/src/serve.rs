@@ -134,8 +134,7 @@ fn empty(folder: &Path) -> Result<()> {
 fn order(lab: &mut Lab, cell: &Path) -> Result<Option<BTreeSet<String>>> {
     let (mut given, mut inbox, mut put_back) = (BTreeSet::new(), Inbox::new(cell), None);
     loop {
-        let Some(event) = lab.next() else { continue };
-        let frame = match event {
+        let frame = match lab.wait() {
             Event::Said(frame) => frame?,
             Event::Gone => return Ok(None),
             Event::Ended => return Err(Error::bug("an order ended that nobody gave")),
