@@ -45,6 +45,7 @@ pub fn serve(folder: &Path, patience: Duration, own_mounts: bool) -> Result<()> 
         // What a runner that was killed has set is put back before anything else.
         restore_left(&journals()?)?;
         pocketstone_probe::traced::end_left();
+        pocketstone_probe::remove_left_instances();
         remove_others(folder)?;
         if !own_mounts {
             return Lab::greet().and_then(|mut lab| orders(&mut lab, folder));
