@@ -212,9 +212,10 @@ impl Remote {
     /// Has a runner serve, which waits for the end of another one for so long.
     fn connect(&self, patience: Duration, context: &BoardContext) -> Result<Connection, Failed> {
         if patience > Duration::ZERO {
-            // It is a board that was there, so what does not answer now is the way to it.
+            // It is a board that was there, so what does not answer now is the way to it. A reboot may have emptied its
+            // folder.
             let gone = |error: Error| Failed { lost: error.kind() == ErrorKind::Board, ..error.into() };
-            self.client.prepare(context).map_err(gone)?;
+            self.put_runner().map_err(gone)?;
         }
         // Beside the runner's folder, which may be another one the next time: what a dead runner has left is found,
         // also after a reboot.
