@@ -231,4 +231,22 @@ mod tests {
         assert_eq!(facts[LATER_REVISIONS], "two, three");
         assert_eq!(facts["git.revision"], "one");
     }
+
+    #[test]
+    fn a_cell_that_failed_twice_is_no_repeated_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two] = ["one", "two"].map(|name| {
+            let store = Store::create(&folder.path().join(name), []).unwrap();
+            let cell = |seed: u32, status: &str, digest: &str| {
+                format!(
+                    "INSERT INTO cell VALUES ({seed}, 'e', '{{}}', 0, {seed}, 0, '{status}', '{{}}', NULL, {digest}, \
+                     1.0, NULL, NULL, NULL);"
+                )
+            };
+            let third = if name == "one" { cell(3, "done", "'b'") } else { cell(3, "failed", "NULL") };
+            store.db.execute_batch(&(cell(1, "done", "'a'") + &cell(2, "failed", "NULL") + &third)).unwrap();
+            store
+        });
+        assert_eq!(repeated(&one, &two).unwrap(), (1, vec!["e:  seed=3".to_owned()]));
+    }
 }
