@@ -300,6 +300,14 @@ fn scripts_for_other_engines_run_the_same_shards() {
     let container = &spec["template"]["spec"]["containers"][0];
     let script = container["command"][2].as_str().expect("a script");
     assert!(script.contains("pocketstone run /shared/study.toml --board host --shard \"$index/2\""), "{script}");
+    // Shards of a study that has changed are others than those that are there.
+    let place = |script: &str| script.lines().find(|line| line.starts_with("shards=")).expect("a place").to_owned();
+    write(home, "study.toml", &STUDY.replace("requests = 8", "requests = 9"));
+    let changed = lab(home, &[&words, &shares[..]].concat()).ends_with(0);
+    let changed: serde_json::Value = serde_json::from_str(&changed.out).expect("JSON");
+    let changed = changed["spec"]["template"]["spec"]["containers"][0]["command"][2].as_str().expect("a script");
+    assert!(place(script).starts_with("shards=/shared/study-") && place(script) != place(changed), "{changed}");
+    write(home, "study.toml", STUDY);
 
     let dry = lab(home, &[&["cluster", "slurm", "--dry-run", "-o", "merged"], &shares[..]].concat()).ends_with(0);
     dry.says(&["--array=1-2", "--dependency=afterany:ARRAY", "merge.sh", "shard.sh"]);
