@@ -73,7 +73,7 @@ fn tables(home: &Path, run: &str) -> Vec<(String, String)> {
     let entries = fs::read_dir(home.join(folder)).expect("tables").flatten().map(|entry| entry.path());
     let mut files: Vec<PathBuf> = entries.collect();
     files.sort();
-    let own = ["command,", "options,", "started_utc,", "shards,", "shard."];
+    let own = ["command,", "options,", "started_utc,", "shards,", "shards.", "shard."];
     let table = |path: &PathBuf| {
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
         let text = fs::read_to_string(path).expect("a table");
@@ -300,6 +300,14 @@ fn scripts_for_other_engines_run_the_same_shards() {
     let container = &spec["template"]["spec"]["containers"][0];
     let script = container["command"][2].as_str().expect("a script");
     assert!(script.contains("pocketstone run /shared/study.toml --board host --shard \"$index/2\""), "{script}");
+    // Shards of a study that has changed are others than those that are there.
+    let place = |script: &str| script.lines().find(|line| line.starts_with("shards=")).expect("a place").to_owned();
+    write(home, "study.toml", &STUDY.replace("requests = 8", "requests = 9"));
+    let changed = lab(home, &[&words, &shares[..]].concat()).ends_with(0);
+    let changed: serde_json::Value = serde_json::from_str(&changed.out).expect("JSON");
+    let changed = changed["spec"]["template"]["spec"]["containers"][0]["command"][2].as_str().expect("a script");
+    assert!(place(script).starts_with("shards=/shared/study-") && place(script) != place(changed), "{changed}");
+    write(home, "study.toml", STUDY);
 
     let dry = lab(home, &[&["cluster", "slurm", "--dry-run", "-o", "merged"], &shares[..]].concat()).ends_with(0);
     dry.says(&["--array=1-2", "--dependency=afterany:ARRAY", "merge.sh", "shard.sh"]);
@@ -324,7 +332,16 @@ fn scripts_for_other_engines_run_the_same_shards() {
     write(home, "other.toml", &STUDY.replace("requests = 8", "requests = 16"));
     let other = ["cluster", "slurm", "-o", "merged", "other.toml", "--shards", "2", "--board", "host"];
     lab(home, &other).ends_with(1).complains(&["merged holds results of study", "another --output"]);
+    // Nor is it that of other cells, or of results that were not merged from shards.
     let same = ["cluster", "slurm", "-o", "merged", "study.toml", "--shards", "2", "--board", "host"];
+    for more in [["--only", "seed < 3"], ["--board", "virt-nand"]] {
+        let all = same.iter().filter(|word| more[0] != "--board" || !["--board", "host"].contains(word)).copied();
+        let other: Vec<&str> = all.chain(more).collect();
+        lab(home, &other).ends_with(1).complains(&["merged holds results of study", "another plan or board"]);
+    }
+    lab(home, &["run", "study.toml", "--board", "host", "--output", "alone"]).ends_with(0);
+    let alone = same.map(|word| if word == "merged" { "alone" } else { word });
+    lab(home, &alone).ends_with(1).complains(&["alone holds results of study", "another --output"]);
     lab(home, &same).ends_with(0).says(&["6 cells measured on the board host"]);
     lab(home, &["cluster", "parallel", "-o", "merged", "study.toml", "--shards", "3", "--board", "host"])
         .ends_with(1)

@@ -90,6 +90,18 @@ impl Board {
         }
     }
 
+    /// Checks whether a volume is supported, as [`Board::offers`] does, but erases nothing on a machine that is kept:
+    /// of its raw flash, what it says counts.
+    ///
+    /// # Errors
+    /// As [`Board::offers`].
+    pub fn offers_unerased(&self, volume: &Volume) -> Result<(), Failed> {
+        if volume.on_flash() && !self.capabilities.disposable {
+            return Ok(self.members.first().transport.offers(volume).map(drop)?);
+        }
+        self.offers(volume)
+    }
+
     /// The version of a database engine there.
     ///
     /// # Errors

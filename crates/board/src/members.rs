@@ -1,7 +1,7 @@
 //! The machines that a board is made of: one, or several equal ones that share the work.
 
-use crate::BoardContext;
 use crate::transport::Transport;
+use crate::{BoardContext, Failed};
 use pocketstone_core::board::Board as Description;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::{Error, Result};
@@ -89,10 +89,14 @@ impl Members {
     /// Waits for a machine that is free.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if none is left; `ErrorKind::Interrupted`.
-    pub fn take(&self, context: &BoardContext) -> Result<Turn<'_>> {
+    /// `ErrorKind::Board` with `lost` set if none is left; `ErrorKind::Interrupted`.
+    pub fn take(&self, context: &BoardContext) -> Result<Turn<'_>, Failed> {
         let mut turns = self.turns();
         loop {
+            if turns.left == 0 {
+                let error = Error::board("all boards were lost").hint("go on once one is back: run --resume DIR");
+                return Err(Failed { lost: true, ..error.into() });
+            }
             if let Some(index) = turns.free.pop_front() {
                 return Ok(Turn { members: self, index });
             }
@@ -107,19 +111,16 @@ impl Members {
 }
 
 impl Turn<'_> {
-    /// Lets nobody take this machine any more, unless it is the last one; whether that is so.
+    /// Lets nobody take this machine any more; whether others are left.
     pub fn leave_out(self) -> bool {
-        let others = {
+        let left = {
             let mut turns = self.members.turns();
-            let others = turns.left > 1;
-            turns.left -= usize::from(others);
-            others
+            turns.left = turns.left.saturating_sub(1);
+            turns.left
         };
-        if others {
-            // Its turn does not come back.
-            std::mem::forget(self);
-        }
-        others
+        // Its turn does not come back.
+        std::mem::forget(self);
+        left > 0
     }
 }
 
@@ -175,9 +176,27 @@ fn kb(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Cache;
+    use std::sync::Arc;
 
     fn facts(pairs: &[(&str, &str)]) -> Facts {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn who_waits_for_a_machine_hears_that_none_is_left() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = Cache::at(home.path()).unwrap();
+        let context = &BoardContext::uninterrupted(cache, "/nowhere".into(), Arc::new(|_| {}));
+        let turns = Mutex::new(Turns { free: [0, 1].into(), left: 2 });
+        let members = &Members { all: Vec::new(), turns, back: Condvar::new() };
+        let [one, two] = [(); 2].map(|()| members.take(context).unwrap_or_else(|e| panic!("{}", e.error)));
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(move || members.take(context).err());
+            assert!(one.leave_out());
+            assert!(!two.leave_out());
+            assert!(waits.join().unwrap().is_some_and(|failed| failed.lost));
+        });
     }
 
     #[test]

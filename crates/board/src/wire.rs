@@ -183,7 +183,7 @@ impl Connection {
         match sent {
             Ok(()) => Ok(()),
             Err(_) if silent => Err(self.lost("takes nothing more")),
-            Err(_) => Err(self.refused()),
+            Err(_) => Err(self.refused(context)),
         }
     }
 
@@ -206,12 +206,16 @@ impl Connection {
     }
 
     /// Why a runner that takes nothing more has ended, if it says so; else it is lost.
-    fn refused(&mut self) -> Failed {
+    fn refused(&mut self, context: &BoardContext) -> Failed {
         loop {
             match self.frames.take() {
                 Ok(Some(Frame::Failed(why))) => return Error::board(why).into(),
                 Ok(Some(_)) => {}
-                Ok(None) if self.frames.hear(&mut self.from).is_ok_and(|more| more) => {}
+                Ok(None) if self.heard.elapsed() < SILENCE => match self.wait(context) {
+                    Ok(true) => {}
+                    Ok(false) => return self.lost(GONE),
+                    Err(error) => return error.into(),
+                },
                 Ok(None) | Err(_) => return self.lost(GONE),
             }
         }

@@ -252,13 +252,19 @@ impl Begun {
     fn finish(self, target: &Path) -> Result<()> {
         let failed = || format!("cannot write {}", target.display());
         let keep = |path: &Path| File::open(path).and_then(|file| file.sync_all()).user(failed);
-        for entry in fs::read_dir(&self.path).user(failed)? {
-            keep(&entry.user(failed)?.path())?;
-        }
-        keep(&self.path)?;
+        keep_all(&self.path, &keep, &failed)?;
         fs::rename(&self.path, target).user(failed)?;
         keep(target.parent().unwrap_or(Path::new("/")))
     }
+}
+
+/// Keeps a folder and all that is in it.
+fn keep_all(folder: &Path, keep: &impl Fn(&Path) -> Result<()>, failed: &impl Fn() -> String) -> Result<()> {
+    for entry in fs::read_dir(folder).user(failed)? {
+        let path = entry.user(failed)?.path();
+        if path.is_dir() { keep_all(&path, keep, failed) } else { keep(&path) }?;
+    }
+    keep(folder)
 }
 
 /// Makes the results of the whole in a folder, and returns how many cells two shards have measured.

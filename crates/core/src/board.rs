@@ -2,7 +2,8 @@
 
 use crate::outcome::Failure;
 use crate::{Error, Result};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -140,7 +141,11 @@ pub struct Board {
 
 /// A setting of a board.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged, deny_unknown_fields, expecting = "a setting has either `file` and `value`, or `set` and `undo`")]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "a setting has either `file` and `value`, or `set` and `undo`, which are commands"
+)]
 pub enum Setting {
     /// A file with a value; the value before it is put back.
     File {
@@ -152,10 +157,21 @@ pub enum Setting {
     /// A command with its arguments.
     Command {
         /// What sets it.
+        #[serde(deserialize_with = "command")]
         set: Vec<String>,
         /// What undoes that.
+        #[serde(deserialize_with = "command")]
         undo: Vec<String>,
     },
+}
+
+/// A command: one that is empty could not be undone, or undo anything.
+fn command<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<String>, D::Error> {
+    let words = Vec::<String>::deserialize(deserializer)?;
+    match words.first().is_some_and(|program| !program.is_empty()) {
+        true => Ok(words),
+        false => Err(D::Error::custom("a command is empty")),
+    }
 }
 
 #[cfg(test)]

@@ -270,6 +270,8 @@ fn put_back(changes: Vec<Change>) -> std::result::Result<(), (Vec<Change>, Error
             // A device that went away has no setting any more.
             Change::File { path, .. } if !path.exists() => Ok(()),
             Change::File { path, before } => write_value(path, in_force(before)),
+            // Nothing was to be undone: what a profile says today is refused if it is empty.
+            Change::Command { undo } if undo.is_empty() => Ok(()),
             Change::Command { undo } => run(undo),
         };
         if let Err(error) = put_back {
@@ -301,7 +303,7 @@ fn restore(journal: &Path, how: FlockOperation) -> Result<()> {
     lock(file, journal, how)?;
     let mut text = String::new();
     file.read_to_string(&mut text).board(|| format!("cannot read {}", journal.display()))?;
-    put_back(changes(&text, journal)?).map_err(|(_, error)| error)?;
+    carry_out(&text, journal)?;
     // Another process may have waited for the lock: there is nothing left for it.
     let _ = file.set_len(0);
     let ended = match name_of(journal).starts_with(COPIED) {
@@ -309,6 +311,22 @@ fn restore(journal: &Path, how: FlockOperation) -> Result<()> {
         false => fs::remove_file(journal),
     };
     ended.board(|| format!("cannot remove {}", journal.display()))
+}
+
+/// Puts back what a journal or a copy of it says.
+fn carry_out(text: &str, journal: &Path) -> Result<()> {
+    let done = changes(text, journal).and_then(|changes| put_back(changes).map_err(|(_, error)| error));
+    done.map_err(|error| {
+        let cure = error.cure().map(|cure| format!("{cure}; or ")).unwrap_or_default();
+        let by_hand = match name_of(journal).starts_with(COPIED) {
+            // The lab would give its copy of one that is lost.
+            true => format!("touch {}; rm -f {}", restored(journal).display(), journal.display()),
+            false => format!("rm {}", journal.display()),
+        };
+        Error::board(format!("cannot put back what {} says", journal.display()))
+            .because(error)
+            .hint(format!("{cure}put it back by hand, and then: {by_hand}"))
+    })
 }
 
 /// What the lines of a journal say.
@@ -341,7 +359,7 @@ pub fn restore_copy(folder: &Path, name: &str, text: &str) -> Result<()> {
     if restored(journal).exists() {
         return Ok(());
     }
-    put_back(changes(text, journal)?).map_err(|(_, error)| error)?;
+    carry_out(text, journal)?;
     fs::write(restored(journal), "").board(|| format!("cannot write to {}", folder.display()))
 }
 

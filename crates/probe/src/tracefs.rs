@@ -1,15 +1,20 @@
 //! A tracing instance of our own: events and a ring buffer that nobody else uses.
 
+use crate::left::{namespace, runs};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::UnshareFlags;
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static INSTANCES: AtomicU32 = AtomicU32::new(0);
+/// What the names of instances and of their groups of kprobe events begin with; namespace and number of the process
+/// follow.
+const NAMED: &str = "pocketstone_";
 
 const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
@@ -69,15 +74,17 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 impl Instance {
-    /// Makes an instance with a buffer of `buffer_kib` per processor; tracing is off.
+    /// Makes an instance with a buffer of `buffer_kib` per processor; tracing is off. What killed processes have left
+    /// is removed.
     ///
     /// # Errors
     /// `ErrorKind::Board` if tracefs refuses.
     pub fn new(name: &str, buffer_kib: u64) -> Result<Self> {
         let root = root()?;
+        remove_left(&root);
         // Two measurements on one machine, by two processes or threads, must not share events.
         let number = INSTANCES.fetch_add(1, Ordering::Relaxed);
-        let group = format!("pocketstone_{}_{number}_{name}", std::process::id());
+        let group = format!("{NAMED}{}_{}_{number}_{name}", namespace(), std::process::id());
         let folder = root.join("instances").join(&group);
         fs::create_dir(&folder).board(|| format!("cannot create the tracing instance {}", folder.display()))?;
         let instance = Instance { root, folder, group, events: Vec::new() };
@@ -204,17 +211,57 @@ fn missed_in_profile(profile: &str, events: &[&str]) -> u64 {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // The instance goes first: an event that it has enabled cannot be removed.
-        let _ = self.stop();
-        for event in &self.events {
-            let _ = self.set(&format!("events/{}/{event}/enable", self.group), "0");
-        }
-        let _ = fs::remove_dir(&self.folder);
-        if let Ok(mut file) = OpenOptions::new().append(true).open(self.root.join("kprobe_events")) {
-            for event in &self.events {
-                let _ = file.write_all(format!("-:{}/{event}", self.group).as_bytes());
-            }
-        }
+        remove(&self.root, &self.group);
+    }
+}
+
+/// Removes an instance and its kprobe events.
+fn remove(root: &Path, group: &str) {
+    // The instance goes first: an event that it has enabled cannot be removed.
+    let folder = root.join("instances").join(group);
+    let _ = write(&folder.join("tracing_on"), "0");
+    let _ = write(&folder.join("events").join(group).join("enable"), "0");
+    let _ = fs::remove_dir(&folder);
+    let defined = defined(root);
+    let of_group = defined.iter().filter(|(of, _)| of == group);
+    let mut file = OpenOptions::new().append(true).open(root.join("kprobe_events"));
+    for (_, event) in of_group {
+        let _ = file.as_mut().map(|file| file.write_all(format!("-:{group}/{event}").as_bytes()));
+    }
+}
+
+/// Groups and names of the kernel's kprobe events.
+fn defined(root: &Path) -> Vec<(String, String)> {
+    let lines = fs::read_to_string(root.join("kprobe_events")).unwrap_or_default();
+    lines.lines().filter_map(event_in).collect()
+}
+
+/// Group and name in a line of `kprobe_events`, such as `p:group/name symbol`.
+fn event_in(line: &str) -> Option<(String, String)> {
+    let (group, name) = line.split_whitespace().next()?.split_once(':')?.1.split_once('/')?;
+    Some((group.to_owned(), name.to_owned()))
+}
+
+/// Removes what processes have left that were killed: the kernel would record for nobody, and keep the memory for it.
+pub fn remove_left_instances() {
+    if let Ok(root) = root() {
+        remove_left(&root);
+    }
+}
+
+fn remove_left(root: &Path) {
+    let instances = fs::read_dir(root.join("instances")).into_iter().flatten().flatten();
+    let instances = instances.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let groups: BTreeSet<String> = instances.chain(defined(root).into_iter().map(|(group, _)| group)).collect();
+    groups.iter().filter(|group| is_left(group, namespace(), runs)).for_each(|group| remove(root, group));
+}
+
+/// Whether nobody has an instance any more that has this name; `runs`: whether a process of this namespace does.
+fn is_left(group: &str, own: u64, runs: impl Fn(&str) -> bool) -> bool {
+    let words: Option<Vec<&str>> = group.strip_prefix(NAMED).map(|words| words.split('_').collect());
+    match words.as_deref() {
+        Some([namespace, pid, _, _]) => namespace.parse() == Ok(own) && !runs(pid),
+        _ => false,
     }
 }
 
@@ -235,6 +282,23 @@ mod tests {
         assert_eq!((lost_in_stats(stats), in_stats(stats, &["entries"])), (9, 7197));
         let profile = "  sense                        1424               5\n  other        1   7\n";
         assert_eq!(missed_in_profile(profile, &["sense", "erase"]), 5);
+    }
+
+    #[test]
+    fn only_what_a_process_of_this_namespace_has_left_is_removed() {
+        for (group, expected) in [
+            ("pocketstone_4026_12_0_flash", false),
+            ("pocketstone_4026_13_0_flash", true),
+            ("pocketstone_4027_13_0_flash", false),
+            ("pocketstone_13_0_flash", false),
+            ("another_4026_13_0_flash", false),
+        ] {
+            assert_eq!(is_left(group, 4026, |pid| pid == "12"), expected, "{group}");
+        }
+        let named = |line| event_in(line).map(|(group, name)| format!("{group} {name}"));
+        assert_eq!(named("p:a_1/read nand_read+0x4 x=%si").as_deref(), Some("a_1 read"));
+        assert_eq!(named("r16:b/back vfs_read").as_deref(), Some("b back"));
+        assert_eq!((named(""), named("p vfs_read")), (None, None));
     }
 
     #[test]

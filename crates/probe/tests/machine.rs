@@ -29,6 +29,7 @@ fn main() {
         ["hold-copied", folder] => copies::hold_copied(Path::new(folder)),
         ["hold-frequency", folder] => hold_frequency(Path::new(folder)),
         ["meters", folder] => say(&format!("{:?}", Found::on(Path::new(folder)).unavailable().unwrap())),
+        ["record"] => record(),
         ["work", file, rounds] => work(Path::new(file), rounds.parse().unwrap()),
         _ => tests(&words),
     }
@@ -39,7 +40,7 @@ type Test = fn() -> Result<(), Skip>;
 
 /// The few of a harness's arguments that tools use: `--list` and a filter.
 fn tests(words: &[&str]) {
-    let tests: [(&str, Test); 11] = [
+    let tests: [(&str, Test); 12] = [
         ("a_killed_process_leaves_no_setting", a_killed_process_leaves_no_setting),
         ("a_killed_process_leaves_the_frequency_as_it_was", a_killed_process_leaves_the_frequency_as_it_was),
         ("ctrl_c_leaves_the_frequency_as_it_was", ctrl_c_leaves_the_frequency_as_it_was),
@@ -52,6 +53,7 @@ fn tests(words: &[&str]) {
             copies::what_is_put_back_already_is_not_put_back_by_a_copy,
         ),
         ("known_calls_are_counted_exactly", known_calls_are_counted_exactly),
+        ("what_a_killed_recorder_left_is_removed_by_the_next", what_a_killed_recorder_left_is_removed),
         ("a_buffer_too_small_is_an_error_with_its_cure", a_buffer_too_small_is_an_error),
         ("this_machine_says_what_it_cannot_set", this_machine_says_what_it_cannot_set),
     ];
@@ -392,6 +394,37 @@ fn a_buffer_too_small_is_an_error() -> Result<(), Skip> {
     assert!(error.cure().unwrap().contains("larger buffer"));
     let nobody = Recorder::new(u32::MAX >> 2, &[], 16, ONE_PROCESS).err().unwrap();
     assert!(nobody.chain().contains("no process"), "{}", nobody.chain());
+    Ok(())
+}
+
+/// Records until it is killed.
+fn record() {
+    ensure_tracefs().unwrap();
+    let mut recorder = Recorder::new(std::process::id(), &[], 16, ONE_PROCESS).unwrap();
+    recorder.start().unwrap();
+    say("ready");
+    std::thread::sleep(std::time::Duration::from_secs(600));
+}
+
+fn what_a_killed_recorder_left_is_removed() -> Result<(), Skip> {
+    if let Err(error) = ensure_tracefs() {
+        return Err(Need::Kernel.lacks(error.chain()));
+    }
+    let roots = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(|root| Path::new(root).join("instances"));
+    let instances = |pid: u32| {
+        let all = roots.iter().filter_map(|root| fs::read_dir(root).ok()).flatten().flatten();
+        let names = all.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.contains(&format!("_{pid}_"))).count()
+    };
+    let mut child = myself(&["record"]);
+    assert_eq!(line_of(&mut child), "ready");
+    let own = || Recorder::new(std::process::id(), &[], 16, ONE_PROCESS).unwrap();
+    drop(own());
+    assert!(instances(child.id()) > 0, "it has not been killed");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(own());
+    assert_eq!([child.id(), std::process::id()].map(instances), [0, 0]);
     Ok(())
 }
 

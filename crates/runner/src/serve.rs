@@ -45,6 +45,7 @@ pub fn serve(folder: &Path, patience: Duration, own_mounts: bool) -> Result<()> 
         // What a runner that was killed has set is put back before anything else.
         restore_left(&journals()?)?;
         pocketstone_probe::traced::end_left();
+        pocketstone_probe::remove_left_instances();
         remove_others(folder)?;
         if !own_mounts {
             return Lab::greet().and_then(|mut lab| orders(&mut lab, folder));
@@ -134,8 +135,7 @@ fn empty(folder: &Path) -> Result<()> {
 fn order(lab: &mut Lab, cell: &Path) -> Result<Option<BTreeSet<String>>> {
     let (mut given, mut inbox, mut put_back) = (BTreeSet::new(), Inbox::new(cell), None);
     loop {
-        let Some(event) = lab.next() else { continue };
-        let frame = match event {
+        let frame = match lab.wait() {
             Event::Said(frame) => frame?,
             Event::Gone => return Ok(None),
             Event::Ended => return Err(Error::bug("an order ended that nobody gave")),

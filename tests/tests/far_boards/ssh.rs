@@ -313,7 +313,8 @@ fn a_cell_waits_until_the_board_is_ready() {
 fn a_board_that_is_lost_twice_is_turned_off_and_on_by_the_command_of_its_profile() {
     or_skip!(root());
     or_skip!(program("pkill", "procps"));
-    let (_network, home) = boxed("power_cycle = [\"touch\", \"HOME/turned\"]");
+    // As where the runner's folder is in memory, it is gone afterwards.
+    let (_network, home) = boxed("power_cycle = [\"sh\", \"-c\", \"touch HOME/turned; rm -rf HOME/remote\"]");
     // The program kills its runner, until the power was turned off and on.
     let program =
         "#!/bin/sh\ntest -e HOME/turned && exit 0\necho x >> HOME/lost\npkill -9 -f HOME/remote/runner-\nsleep 100\n";

@@ -3,21 +3,13 @@
 use crate::BoardContext;
 use pocketstone_core::Result;
 use pocketstone_core::error::Context;
+use pocketstone_probe::left::{namespace, runs};
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// What the processes of another PID namespace left is not known to be left: it is, after so long.
 const LEFT: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// This process's PID namespace. A lab in a container may share the cache with one outside, and does not see its
-/// processes. 0: the kernel does not say.
-fn namespace() -> u64 {
-    let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    let number: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
-    number.parse().unwrap_or(0)
-}
 
 /// A new one.
 pub(super) fn folder(context: &BoardContext) -> Result<TempDir> {
@@ -46,7 +38,6 @@ pub(super) fn remove_left(context: &BoardContext) {
     for entry in entries.flatten() {
         let changed = entry.metadata().and_then(|found| found.modified());
         let age = changed.ok().and_then(|changed| changed.elapsed().ok()).unwrap_or_default();
-        let runs = |pid: &str| Path::new("/proc").join(pid).exists();
         if is_left(&entry.file_name().to_string_lossy(), namespace(), age, runs) {
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -72,6 +63,5 @@ mod tests {
         ] {
             assert_eq!(is_left(name, 4026, age, runs), expected, "{name} after {age:?}");
         }
-        assert_ne!(namespace(), 0);
     }
 }

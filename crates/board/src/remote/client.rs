@@ -98,8 +98,8 @@ pub trait Client: Send + Sync {
 pub fn ask(client: &dyn Client, line: &str, input: Option<File>, context: &BoardContext) -> Result<String, Failed> {
     let bytes = input.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len());
     let limit = LIMIT + Duration::from_secs(bytes / BYTES_PER_S);
-    // A shell of the user's choice may speak another language.
-    let asked = format!("exec sh -c {}", quoted(&format!("( {line}\n); echo \"{MARK}$?\"")));
+    // A shell of the user's choice may speak another language. The line has one of its own, whose mistakes it keeps.
+    let asked = format!("exec sh -c {}", quoted(&format!("sh -c {}; echo \"{MARK}$?\"", quoted(line))));
     let begin = Instant::now();
     let late =
         |error: Error| Failed { lost: error.kind() == ErrorKind::Board && begin.elapsed() >= limit, ..error.into() };
@@ -153,7 +153,7 @@ pub fn await_fit(
 /// As [`await_fit`].
 pub fn await_ready(client: &dyn Client, line: Option<&str>, context: &BoardContext) -> Result<(), Failed> {
     let Some(line) = line else { return Ok(()) };
-    let asked = format!("if {line}\nthen echo fit; else echo unfit; fi");
+    let asked = format!("if sh -c {} >/dev/null; then echo fit; else echo unfit; fi", quoted(line));
     await_fit(client, context, "see why `ready` of its profile fails there, or change it", || {
         let said = ask(client, &asked, None, context)?;
         Ok((said.lines().last() != Some("fit")).then(|| format!("not ready: {line}")))
@@ -260,18 +260,19 @@ mod tests {
     use super::*;
     use crate::Cache;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// A client that runs a line here, instead of the line that it is given.
-    struct Says(&'static str);
+    /// A client that runs a line here: the one that it has, or else that which it is given.
+    struct Says(Option<&'static str>);
 
     impl Client for Says {
         fn board(&self) -> &str {
             "a board"
         }
 
-        fn command(&self, _line: &str) -> Command {
+        fn command(&self, line: &str) -> Command {
             let mut command = Command::new("sh");
-            command.args(["-c", self.0]);
+            command.args(["-c", self.0.unwrap_or(line)]);
             command
         }
 
@@ -293,9 +294,31 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let context =
             BoardContext::uninterrupted(Cache::at(folder.path()).unwrap(), "/nowhere".into(), Arc::new(|_| {}));
-        let asked = |says| await_ready(&Says(says), Some("test -e ready"), &context);
+        let asked = |says| await_ready(&Says(Some(says)), Some("test -e ready"), &context);
         asked("echo fit; echo pocketstone-status 0").unwrap();
         assert!(asked("echo refused >&2; exit 255").unwrap_err().lost);
         assert!(!asked("echo pocketstone-status 1").unwrap_err().lost);
+    }
+
+    #[test]
+    fn a_board_is_ready_when_the_line_succeeds_whatever_it_prints_and_not_lost_by_one_that_is_no_shell() {
+        let folder = tempfile::tempdir().unwrap();
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let stops = cancelled.clone();
+        // A board that is not ready is looked at again, until the user interrupts.
+        let progress = Arc::new(move |_: &str| stops.store(true, Ordering::Relaxed));
+        let cache = Cache::at(folder.path()).unwrap();
+        let context = BoardContext { cancelled, ..BoardContext::uninterrupted(cache, "/nowhere".into(), progress) };
+        for ready in ["printf yes", "echo 'it''s'; true", "(exit 0)", "# nothing"] {
+            await_ready(&Says(None), Some(ready), &context).unwrap();
+        }
+        for unready in ["if", ")", "exit 3", "printf fit; false"] {
+            context.cancelled.store(false, Ordering::Relaxed);
+            let failed = await_ready(&Says(None), Some(unready), &context).unwrap_err();
+            assert_eq!((failed.error.kind(), failed.lost), (ErrorKind::Interrupted, false), "{unready}");
+        }
+        context.cancelled.store(false, Ordering::Relaxed);
+        let failed = ask(&Says(None), "if", None, &context).unwrap_err();
+        assert!(!failed.lost, "{}", failed.error.chain());
     }
 }

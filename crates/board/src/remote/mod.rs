@@ -112,9 +112,8 @@ impl Remote {
     fn put_runner(&self) -> Result<String> {
         (self.context.progress)(&format!("connecting to {}", self.client.board()));
         self.client.prepare(&self.context)?;
-        // A shell may say something before: the last line counts.
         let said = self.ask("uname -m", None)?;
-        let machine = said.lines().last().unwrap_or_default().trim().to_owned();
+        let machine = last_line(&said);
         // The one beside this command saves a compilation, where it runs.
         if machine == std::env::consts::ARCH {
             let path = self.push(&runner_beside_command()?)?;
@@ -122,7 +121,7 @@ impl Remote {
                 return self.becomes(&path, &version).map(|()| path);
             }
         }
-        let path = self.push(&qemu::static_runner(&machine, &self.context)?)?;
+        let path = self.push(&qemu::static_runner(machine, &self.context)?)?;
         let version = self.runs(&path)?;
         self.becomes(&path, &version).map(|()| path)
     }
@@ -135,7 +134,8 @@ impl Remote {
             return Ok(());
         }
         match self.ask(&format!("{words} {path} version </dev/null"), None) {
-            Ok(said) if said.trim() != version.trim() => {
+            // A shell may say something before, and not always the same: the last line counts.
+            Ok(said) if last_line(&said) != last_line(version) => {
                 let board = self.client.board();
                 let error = Error::board(format!("`{words}` does not run the program that follows it on {board}"));
                 Err(error.hint(
@@ -212,9 +212,10 @@ impl Remote {
     /// Has a runner serve, which waits for the end of another one for so long.
     fn connect(&self, patience: Duration, context: &BoardContext) -> Result<Connection, Failed> {
         if patience > Duration::ZERO {
-            // It is a board that was there, so what does not answer now is the way to it.
+            // It is a board that was there, so what does not answer now is the way to it. A reboot may have emptied its
+            // folder.
             let gone = |error: Error| Failed { lost: error.kind() == ErrorKind::Board, ..error.into() };
-            self.client.prepare(context).map_err(gone)?;
+            self.put_runner().map_err(gone)?;
         }
         // Beside the runner's folder, which may be another one the next time: what a dead runner has left is found,
         // also after a reboot.
@@ -250,6 +251,11 @@ impl Remote {
         kept.open = Some(done?);
         Ok(())
     }
+}
+
+/// What a command has said; the shell may have said something before.
+fn last_line(said: &str) -> &str {
+    said.trim_end().lines().last().unwrap_or_default().trim()
 }
 
 impl Transport for Remote {
@@ -351,5 +357,35 @@ impl Transport for Remote {
         let line = format!("rm -f -- {}; rm -rf -- {}", paths(our_files(plan)), paths(&OUR_FOLDERS));
         // The next cell's preparation would do it as well.
         let _ = self.simple(Order::Exec { argv: vec!["sh".into(), "-c".into(), line] }, &context);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_shell_says_before_a_program_does_is_not_the_programs() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("program"), "date +%N\necho pocketstone-runner 1\n").unwrap();
+        let program = format!("sh {}/program", home.path().display());
+        let context = BoardContext::uninterrupted(Cache::at(home.path()).unwrap(), "/nowhere".into(), Arc::new(|_| {}));
+        let becomes = |word: &str| {
+            let text = format!("kind = \"command\"\ncommand = []\nbecome = [\"{word}\"]\n");
+            let profile: CommandProfile = toml::from_str(&text).unwrap();
+            let remote = Remote {
+                name: "here".into(),
+                client: Box::new(command::Words::new("here", &profile).unwrap()),
+                folder: "/nowhere".into(),
+                place: profile.place(),
+                context: context.clone(),
+                runner: String::new(),
+                connection: Mutex::default(),
+            };
+            let version = remote.runs(&program).unwrap();
+            remote.becomes(&program, &version)
+        };
+        becomes("env").unwrap();
+        assert!(becomes("echo").unwrap_err().cure().is_some_and(|cure| cure.contains("`become`")));
     }
 }

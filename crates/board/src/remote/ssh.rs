@@ -8,25 +8,12 @@ use pocketstone_core::outcome::Facts;
 use pocketstone_core::{Error, Result};
 use std::process::Command;
 
-/// ssh itself asks nobody anything, notices a board that is gone within 15 s, and has a connection of its own: one
-/// that is shared ends when its owner wants.
-const OPTIONS: [&str; 15] = [
-    "-T",
-    "-o",
-    "BatchMode=yes",
-    "-o",
-    "ConnectTimeout=10",
-    "-o",
-    "ServerAliveInterval=5",
-    "-o",
-    "ServerAliveCountMax=3",
-    "-o",
-    "LogLevel=ERROR",
-    "-o",
-    "ControlMaster=no",
-    "-o",
-    "ControlPath=none",
-];
+/// ssh itself asks nobody anything, and has a connection of its own: one that is shared ends when its owner wants. It
+/// takes the first of several values, so these hold whatever the user's options say.
+const FIXED: [&str; 7] = ["-T", "-o", "BatchMode=yes", "-o", "ControlMaster=no", "-o", "ControlPath=none"];
+/// It notices a board that is gone within 15 s, unless the user's options say something else.
+const USUAL: [&str; 8] =
+    ["-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "-o", "LogLevel=ERROR"];
 
 /// The system's ssh.
 pub struct Ssh {
@@ -77,7 +64,7 @@ impl Client for Ssh {
 
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new("ssh");
-        command.args(OPTIONS).args(&self.options).arg(&self.host).arg(line);
+        command.args(FIXED).args(&self.options).args(USUAL).arg(&self.host).arg(line);
         command
     }
 
@@ -107,5 +94,23 @@ impl Client for Ssh {
     fn facts(&self, _context: &BoardContext) -> Result<Facts> {
         let place = self.labgrid.iter().map(|labgrid| ("board.place".to_owned(), labgrid.place.clone()));
         Ok(place.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_may_be_chosen_the_users_options_come_first() {
+        let options = ["-o", "ConnectTimeout=60", "-o", "BatchMode=no"].map(str::to_owned).to_vec();
+        let ssh = Ssh { host: "board".into(), options, ready: None, power_cycle: Vec::new(), labgrid: None };
+        let command = ssh.command("true");
+        let words: Vec<&str> = command.get_args().filter_map(|word| word.to_str()).collect();
+        let first = |option: &str| words.iter().find(|word| word.starts_with(option)).copied();
+        assert_eq!(first("ConnectTimeout="), Some("ConnectTimeout=60"));
+        assert_eq!(first("ServerAliveInterval="), Some("ServerAliveInterval=5"));
+        assert_eq!(first("BatchMode="), Some("BatchMode=yes"));
+        assert_eq!(words[words.len() - 2..], ["board", "true"]);
     }
 }

@@ -51,7 +51,8 @@ pub fn kubernetes(arguments: &KubernetesArguments) -> Result<u8> {
         program: "pocketstone".into(),
         words: run_words(&shares, &study),
         of: shares.shards,
-        shards: PathBuf::from(SHARED).join(format!("{}.shards", plan.study.name)),
+        // Shards of another plan that are there are not gone on with.
+        shards: PathBuf::from(SHARED).join(format!("{}-{}.shards", plan.study.name, &plan.shares.digest[..12])),
         cache: arguments.cache.as_ref().map(|file| Path::new(SHARED).join(file)),
         directory: None,
     };

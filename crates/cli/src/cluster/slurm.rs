@@ -10,8 +10,8 @@ use pocketstone_board::BoardContext;
 use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, ErrorKind, Result};
-use pocketstone_study::Study;
 use pocketstone_study::results::store::{FILE, Store};
+use pocketstone_study::specification::shares::PLAN_FACT;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -43,7 +43,7 @@ pub fn slurm(arguments: &SlurmArguments) -> Result<u8> {
         return Ok(0);
     }
     if shards.output.join(FILE).exists() {
-        refuse_another(&shards.output, &plan.study)?;
+        refuse_another(&shards.output, &plan)?;
         return tell(&arguments.cluster.output, false);
     }
     Store::refuse_taken(&shards.output)?;
@@ -84,14 +84,17 @@ pub fn slurm(arguments: &SlurmArguments) -> Result<u8> {
     tell(&arguments.cluster.output, false)
 }
 
-/// Refuses results of another study in the place of those that were asked for.
-fn refuse_another(output: &Path, study: &Study) -> Result<()> {
-    let store = Store::open(output, false)?;
-    if store.fact("study")?.as_deref() == Some(&study.text) {
+/// Refuses results of another study in the place of those that were asked for, of another board or of other cells.
+fn refuse_another(output: &Path, plan: &Plan) -> Result<()> {
+    let (store, study) = (Store::open(output, false)?, &plan.study);
+    let same_study = store.fact("study")?.as_deref() == Some(&study.text);
+    let same_board = store.fact("board")?.as_deref() == Some(&plan.profile.name);
+    if same_study && same_board && store.fact(PLAN_FACT)?.as_deref() == Some(&plan.shares.digest) {
         return Ok(());
     }
     let name = match store.fact("study.name")? {
         Some(name) if name != study.name => name,
+        _ if same_study => format!("{} of another plan or board", study.name),
         _ => format!("another version of {}", study.name),
     };
     Err(Error::user(format!("{} holds results of {name}", output.display())).hint("choose another --output"))

@@ -116,3 +116,25 @@ fn a_journal_that_holds_a_list_of_choices_puts_back_the_one_that_was_in_force() 
     put_back(vec![Change::File { path: file.clone(), before }]).unwrap();
     assert_eq!(fs::read_to_string(&file).unwrap(), "none\n");
 }
+
+/// Otherwise no cell would ever be measured there again.
+#[test]
+fn a_journal_that_cannot_be_carried_out_says_which_one_it_is_and_one_without_an_undo_has_nothing_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, copied) = (folder.path().join("1.journal"), folder.path().join("lab-2.journal"));
+    fs::write(&journal, "{\"undo\": []}\n").unwrap();
+    assert_eq!(restore_left(folder.path()).unwrap(), 1);
+    let wrong = "{\"undo\": [\"/nowhere/undo\"]}\n";
+    for path in [&journal, &copied] {
+        fs::write(path, wrong).unwrap();
+        let error = restore_left(folder.path()).unwrap_err();
+        assert!(error.chain().contains(path.to_str().unwrap()), "{}", error.chain());
+        // What the hint says is enough, also where a lab has a copy.
+        let (_, by_hand) = error.cure().unwrap().split_once("and then: ").unwrap();
+        assert!(Command::new("sh").args(["-c", by_hand]).status().unwrap().success());
+        assert_eq!(restore_left(folder.path()).unwrap(), 0);
+    }
+    restore_copy(folder.path(), "lab-2.journal", wrong).unwrap();
+    let lost = restore_copy(folder.path(), "lab-3.journal", wrong).unwrap_err();
+    assert!(lost.cure().unwrap().contains("lab-3.restored"), "{lost}");
+}

@@ -93,6 +93,10 @@ fn sequence(
     read_ahead: ReadAheadInForce,
     mut unavailable: Vec<Unavailable>,
 ) -> Result<Outcome> {
+    // One that is thrown away has nothing left from earlier cells.
+    if !context.board.capabilities.disposable {
+        pocketstone_probe::remove_left_instances();
+    }
     let mut probes = probes::all(context)?;
     probes.iter_mut().try_for_each(|probe| probe.before_start(&mut unavailable))?;
     let program = work.start()?;

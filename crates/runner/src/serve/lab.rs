@@ -60,6 +60,11 @@ impl Lab {
         self.events.recv_timeout(BEAT.saturating_sub(self.told.elapsed())).ok()
     }
 
+    /// The next event, however long it takes: while no order is carried out, the lab awaits no beats.
+    pub fn wait(&self) -> Event {
+        self.events.recv().unwrap_or(Event::Gone)
+    }
+
     /// Says something to the lab.
     ///
     /// # Errors
@@ -117,5 +122,32 @@ fn listen(events: &SyncSender<Event>) {
             let _ = events.send(Event::Gone);
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::time::{ClockId, clock_gettime};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_runner_that_waits_for_an_order_takes_no_time_of_its_processor() {
+        let (sender, events) = sync_channel(WAITING);
+        let mut lab = Lab { events, sender: sender.clone(), told: Instant::now() - 2 * BEAT };
+        let said = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            sender.send(Event::Said(Ok(Frame::Go))).is_ok()
+        });
+        let used_ms = || {
+            let used = clock_gettime(ClockId::ThreadCPUTime);
+            used.tv_sec * 1000 + used.tv_nsec / 1_000_000
+        };
+        let before = used_ms();
+        let given = crate::serve::order(&mut lab, std::path::Path::new("/nowhere")).unwrap();
+        assert_eq!(given, Some(BTreeSet::new()));
+        assert!(said.join().unwrap());
+        let used = used_ms() - before;
+        assert!(used < 50, "{used} ms");
     }
 }

@@ -3,7 +3,7 @@
 use crate::results::left_out::LeftOut;
 use crate::results::resumed::LATER_REVISIONS;
 use crate::results::store::{Store, repeated};
-use crate::specification::shares::{FACT, Share};
+use crate::specification::shares::{FACT, PLAN_FACT, Share};
 use pocketstone_board::{SAME_MACHINE, another_kind};
 use pocketstone_core::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -141,6 +141,7 @@ impl Parts {
             }
         }
         let mut facts = vec![("shards".to_owned(), self.0.len().to_string())];
+        facts.extend(self.0.first().map(|part| (PLAN_FACT.to_owned(), part.share.plan.clone())));
         for (name, values) in values {
             let same = values.len() == self.0.len() && values.windows(2).all(|pair| pair[0].1 == pair[1].1);
             let whole = match name.as_str() {
@@ -230,5 +231,24 @@ mod tests {
         let facts: BTreeMap<String, String> = Parts::open(&folders).unwrap().facts().unwrap().into_iter().collect();
         assert_eq!(facts[LATER_REVISIONS], "two, three");
         assert_eq!(facts["git.revision"], "one");
+        assert_eq!(facts[PLAN_FACT], "p");
+    }
+
+    #[test]
+    fn a_cell_that_failed_twice_is_no_repeated_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two] = ["one", "two"].map(|name| {
+            let store = Store::create(&folder.path().join(name), []).unwrap();
+            let cell = |seed: u32, status: &str, digest: &str| {
+                format!(
+                    "INSERT INTO cell VALUES ({seed}, 'e', '{{}}', 0, {seed}, 0, '{status}', '{{}}', NULL, {digest}, \
+                     1.0, NULL, NULL, NULL);"
+                )
+            };
+            let third = if name == "one" { cell(3, "done", "'b'") } else { cell(3, "failed", "NULL") };
+            store.db.execute_batch(&(cell(1, "done", "'a'") + &cell(2, "failed", "NULL") + &third)).unwrap();
+            store
+        });
+        assert_eq!(repeated(&one, &two).unwrap(), (1, vec!["e:  seed=3".to_owned()]));
     }
 }

@@ -1,6 +1,8 @@
 //! Running a study on a board.
 
 pub mod costs;
+#[cfg(test)]
+mod tests;
 
 use crate::results::left_out::LeftOut;
 use crate::results::store::{Store, key, select};
@@ -148,7 +150,8 @@ fn leave_out_what_the_board_lacks(
             .hint("choose another board: pocketstone board list"));
     }
     for volume in only_elsewhere(study, kind) {
-        lacks(left_out, &format!("cells on {}", volume.name()), answer(board.offers(&volume))?);
+        // No cell here may erase anything, so neither may this.
+        lacks(left_out, &format!("cells on {}", volume.name()), answer(board.offers_unerased(&volume))?);
     }
     Ok(())
 }

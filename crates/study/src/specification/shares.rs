@@ -16,6 +16,8 @@ use std::str::FromStr;
 
 /// The fact of a shard's results that says which one it is.
 pub const FACT: &str = "shard";
+/// The fact of merged shards that holds the digest of their plan.
+pub const PLAN_FACT: &str = "shards.plan";
 
 /// Most shards that a study has: more than any cluster runs, and few enough to list.
 pub const MOST_SHARDS: u32 = 100_000;

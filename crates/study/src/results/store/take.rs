@@ -74,13 +74,14 @@ impl Store {
     }
 }
 
-/// Of the cells that both have: how many gave the same, and the others in words.
+/// Of the cells that both have, and one of them has measured: how many gave the same, and the others in words.
 ///
 /// # Errors
 /// `ErrorKind::User` if they cannot be read.
 pub(in crate::results) fn repeated(store: &Store, other: &Store) -> Result<(usize, Vec<String>)> {
     let sql = "SELECT c.experiment, c.point, c.seed, c.status = o.status AND c.digest IS o.digest
-               FROM main.cell c JOIN other.cell o USING (experiment, point, seed, traced) ORDER BY c.id";
+               FROM main.cell c JOIN other.cell o USING (experiment, point, seed, traced)
+               WHERE c.status = 'done' OR o.status = 'done' ORDER BY c.id";
     let ask = |db: &Connection| -> rusqlite::Result<Vec<(String, String, i64, bool)>> {
         let mut query = db.prepare(sql)?;
         query.query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)))?.collect()
