@@ -13,15 +13,19 @@ const INODES: u32 = 32;
 
 /// A volume in use, with a file of 600 bytes: no free map is looked at.
 fn volume() -> (Shared, Ino) {
-    let shared = Shared::new(96 << 10);
+    volume_of(96 << 10, 2 * HUGE)
+}
+
+fn volume_of(bytes: u64, small_bytes: u64) -> (Shared, Ino) {
+    let shared = Shared::new(bytes);
     let geometry = Geometry { page_bytes: PAGE as u32, huge_bytes: HUGE as u32 };
     let threshold = Threshold::Bytes(2048);
     let create = CreateOptions::default()
         .inodes(INODES)
         .geometry(geometry)
         .threshold(threshold)
-        .small_bytes(2 * HUGE)
-        .max_bytes(96 << 10);
+        .small_bytes(small_bytes)
+        .max_bytes(bytes);
     Volume::create(shared.region(), &create).expect("a volume");
     let options = OpenOptions::default().null_files(0);
     let volume = Volume::open(shared.region(), &options).expect("it opens");
@@ -161,4 +165,23 @@ fn a_part_of_the_inode_table_is_known_by_what_it_holds() {
     let report = look(&shared);
     assert_eq!(kinds(&report), ["mapping"], "{report:#?}");
     assert_eq!((report.files, report.inodes_used), (1, 2));
+}
+
+/// Two huge pages can be made of the long extent, which leaves one more.
+#[test]
+fn a_list_that_would_be_longer_than_the_limit_stays_as_it_is() {
+    const EXTENTS_MAX: u32 = 5460;
+    let pages = 300 + 48 + EXTENTS_MAX;
+    let (shared, ino) = volume_of(2 << 20, u64::from(pages) * PAGE);
+    let single = |i: u32| [58 + 2 * i, 348 + i, 1];
+    let extents: Vec<[u32; 3]> = std::iter::once([8, 300, 48]).chain((0..EXTENTS_MAX - 1).map(single)).collect();
+    shared.overwrite(long(&shared, 80) + 40 * PAGE, &list(ino, &extents));
+    let size = (60 + 2 * EXTENTS_MAX) * PAGE as u32;
+    edit(&shared, ino, &[(24, size), (64, 0), (68, 0), (104, 40), (108, 256), (112, EXTENTS_MAX)]);
+    let volume = Volume::open(shared.region(), &OpenOptions::default().null_files(0)).expect("it opens");
+    volume.collect();
+    volume.close().expect("it is closed");
+    let report = look(&shared);
+    assert!(report.clean && report.findings.is_empty(), "{report:#?}");
+    assert_eq!(word(&shared, edit(&shared, ino, &[]) + 112), EXTENTS_MAX);
 }
