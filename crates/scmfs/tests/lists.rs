@@ -4,7 +4,7 @@
 use crate::support::region::Shared;
 use pocketstone_media::Region;
 use pocketstone_scmfs::{
-    CreateOptions, Geometry, Ino, Meta, OpenOptions, Operations, ROOT, Report, Threshold, Volume, check,
+    CreateOptions, Geometry, Ino, Meta, OpenOptions, Operations, ROOT, Report, Threshold, Volume, check, repair,
 };
 
 const PAGE: u64 = 256;
@@ -184,4 +184,27 @@ fn a_list_that_would_be_longer_than_the_limit_stays_as_it_is() {
     let report = look(&shared);
     assert!(report.clean && report.findings.is_empty(), "{report:#?}");
     assert_eq!(word(&shared, edit(&shared, ino, &[]) + 112), EXTENTS_MAX);
+}
+
+#[test]
+fn an_old_copy_of_an_entry_does_not_make_a_files_content_a_part_of_the_inode_table() {
+    let content = [7; 3 * HUGE as usize];
+    for stale in [64, 192] {
+        let (shared, ino) = volume();
+        let options = OpenOptions::default().null_files(0);
+        let volume = Volume::open(shared.region(), &options).expect("it opens");
+        volume.open(ino).expect("it is there").write_at(&content, 0).expect("space");
+        volume.close().expect("it is closed");
+        let table = long(&shared, stale);
+        let segment = (0..).find(|segment| word(&shared, table + 16 * segment) == ino).expect("it has huge pages");
+        shared.overwrite(table + 16 * segment, &entry(segment as u32, u32::MAX - 1, 0));
+        let report = repair(shared.region()).expect("a volume");
+        assert_eq!(kinds(&report), ["mapping"], "{report:#?}");
+        assert!(look(&shared).findings.is_empty());
+        let volume = Volume::open(shared.region(), &options).expect("it opens");
+        let mut found = [0; 3 * HUGE as usize];
+        volume.open(ino).expect("it is there").read_at(&mut found, 0).expect("it can be read");
+        assert!(found == content, "table at {table}");
+        volume.abandon();
+    }
 }
