@@ -106,6 +106,7 @@ fn a_sound_list_is_no_finding_and_its_pages_are_counted() {
 fn lists_that_cannot_be_are_found() {
     for (what, extents, expected) in [
         ("beyond the volume", &[[5, 4_000_000, 2]][..], vec!["list"]),
+        ("as long as can be", &[[5, 24, u32::MAX - 5]], vec!["list"]),
         ("in the file's own run", &[[0, 24, 2]], vec!["list"]),
         ("a huge page that is free", &[[5, 40, 1]], vec!["mapping"]),
         ("where the list itself lies", &[[5, 28, 1]], vec!["page"]),
