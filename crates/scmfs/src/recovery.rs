@@ -22,10 +22,11 @@ pub(crate) fn create(region: Box<dyn Region>, options: &CreateOptions) -> Result
     let (layout, bytes, small_segments) = plan(medium.bytes(), medium.region().map_bytes(), options)?;
     let segments = layout.segments(bytes);
     // Whatever was there stops being a volume before anything else is written: both its superblocks go.
-    let old = Superblock::read(&medium);
+    // Looking for the second one reads all of a region that has no first one: not where there are zeros.
+    let old = if options.zeroed { None } else { Superblock::read(&medium).ok() };
     // SAFETY: nobody else has the volume.
     let mut wiped = unsafe { medium.zero(0, layout.journal_at, Durable::repeatable()) };
-    if let Ok((old, _)) = old {
+    if let Some((old, _)) = old {
         let (at, bytes) = (old.layout.far_at(), layout.page.min(old.layout.page));
         // SAFETY: nobody else has the volume.
         wiped.join(unsafe { medium.zero(at, bytes, Durable::repeatable()) });

@@ -10,6 +10,7 @@ use crate::inodes::State;
 use crate::operations::{create, write};
 use crate::{Error, FileType, Finding, Ino, Meta, OpenOptions, Operations, ROOT, Result, Volume};
 use pocketstone_media::{Durable, Flushed, Medium, Region};
+use std::collections::HashSet;
 
 /// Each round should be the last but one; a fault of this program must not make it repair for ever.
 const ROUNDS: usize = 4;
@@ -28,21 +29,19 @@ fn mended(mut medium: Medium) -> Result<(Medium, Report)> {
     superblock.check_writable()?;
     let mut cut_from = lengthen(&medium, &superblock)?;
     let mut first: Option<Report> = None;
-    let mut nameless = Vec::new();
+    let mut nameless = HashSet::new();
     for _ in 0..ROUNDS {
         let survey = look(medium, cut_from.take())?;
         let (findings, is_clean) = (survey.report.findings.clone(), survey.report.clean);
         let report = first.get_or_insert_with(|| survey.report.clone());
-        let is_known = |finding: &Finding| report.findings.iter().any(|known| is_same(known, finding));
-        let more: Vec<Finding> = findings.iter().filter(|finding| !is_known(finding)).cloned().collect();
+        let known = identities(&report.findings);
+        let more: Vec<Finding> = findings.iter().filter(|one| !known.contains(&identity(one))).cloned().collect();
         report.findings.extend(more);
         // What has no name for lack of space is left as it is, and told of.
         let is_left = findings.iter().all(|finding| nameless.contains(&finding.at) && finding.kind == "nameless");
         if is_clean && is_left {
             let mut report = report.clone();
-            for finding in &mut report.findings {
-                finding.repaired = !findings.iter().any(|left| is_same(left, finding));
-            }
+            note_repaired(&mut report.findings, &findings);
             let counts = survey.report;
             let (clean, torn_versions) = (report.clean, report.torn_versions);
             let recovered = report.recovered || !clean;
@@ -57,14 +56,25 @@ fn mended(mut medium: Medium) -> Result<(Medium, Report)> {
     }
     let survey = look(medium, None)?;
     let mut report = first.unwrap_or_default();
-    for finding in &mut report.findings {
-        finding.repaired = !survey.report.findings.iter().any(|left| is_same(left, finding));
-    }
+    note_repaired(&mut report.findings, &survey.report.findings);
     Ok((survey.image.medium, report))
 }
 
-fn is_same(a: &Finding, b: &Finding) -> bool {
-    a.at == b.at && a.kind == b.kind
+/// Notes which findings are not among those that are left.
+fn note_repaired(findings: &mut [Finding], left: &[Finding]) {
+    let left = identities(left);
+    for finding in findings {
+        finding.repaired = !left.contains(&identity(finding));
+    }
+}
+
+/// What makes two findings the same.
+fn identity(finding: &Finding) -> (u64, &str) {
+    (finding.at, &finding.kind)
+}
+
+fn identities(findings: &[Finding]) -> HashSet<(u64, &str)> {
+    findings.iter().map(identity).collect()
 }
 
 /// Gives a region that was cut short its length back; where it ended, if it was.

@@ -2,11 +2,13 @@
 
 use crate::support::explore::{Case, Effort, Start, explore_all};
 use crate::support::region::Shared;
+use crate::support::seal::Seal;
+use crate::support::shape::Shape;
 use crate::support::subject::OpenFiles;
 use crate::support::{amount, say, seed, starts};
 use pocketstone_fstest::{Op, Outcome, apply, errno::ENOSPC};
 use pocketstone_random::Random;
-use pocketstone_scmfs::{Allocate, SetXattr, Volume};
+use pocketstone_scmfs::{Allocate, File, Meta, Operations, ROOT, SetAttr, SetXattr, Volume};
 
 const EFFORT: Effort = Effort { lines: 2, states_per_fence: 40, recrash_every: 40 };
 
@@ -115,6 +117,46 @@ fn what_finds_no_space_changes_nothing_whenever_the_crash_comes() {
         cases.push(Case { start, ops: vec![op], close: i % 2 == 0, seed: i as u64 });
     }
     expect_no_failure("refused", &cases, &EFFORT);
+}
+
+/// The newest record holds the file's first version, and its changes since then none.
+#[test]
+fn a_first_version_does_not_come_back_after_half_of_all_sequence_numbers() {
+    type Change = fn(&Volume, &File, u32);
+    let appended: Change = |_, file, _| assert_eq!(file.append(&[2]).expect("space").0, 1);
+    let changed: Change = |volume, file, step| {
+        let permissions = Some((0o600 + step % 8) as u16);
+        volume.set_attributes(file.ino(), &SetAttr { permissions, ..SetAttr::default() }).expect("it is there");
+    };
+    for (change, bytes) in [(appended, 100 + 64), (changed, 100)] {
+        let shape = Shape::tiny(128 << 10);
+        let (shared, volume, _) = shape.start();
+        let file = volume.create_file(ROOT, b"f", &Meta::file(0o644)).expect("space");
+        file.write_at(&[1; 100], 0).expect("space");
+        let ino = file.ino();
+        drop(file);
+        volume.abandon();
+        // Later, by all but a few of the changes.
+        let mut image = shared.image();
+        let seal = Seal::of(&image);
+        let sequence = |image: &[u8], at: usize| u32::from_le_bytes(image[at..at + 4].try_into().expect("4 bytes"));
+        let halves = [0, 128].map(|half| seal.inode_at(ino as usize) + half);
+        let newest = halves.into_iter().max_by_key(|at| sequence(&image, *at)).expect("there are two");
+        let later = 0x7fff_fff0 | sequence(&image, newest) & 1;
+        image[newest..newest + 4].copy_from_slice(&later.to_le_bytes());
+        seal.seal(&mut image, newest);
+        let shared = Shared::from_image(&image);
+        let volume = shape.open(&shared);
+        let file = volume.open(ino).expect("it is there");
+        (0..64).for_each(|step| change(&volume, &file, step));
+        let before = file.attributes();
+        assert_eq!(before.size, bytes);
+        drop(file);
+        volume.abandon();
+        let volume = shape.open(&shared);
+        assert_eq!(volume.attributes(ino).expect("it is there"), before);
+        volume.abandon();
+    }
 }
 
 #[test]

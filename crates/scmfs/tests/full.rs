@@ -3,7 +3,9 @@
 
 use crate::support::shape::{Shape, expect_sound};
 use crate::support::{amount, say, space_from_start};
-use pocketstone_scmfs::{Allocate, Error, File, Ino, Meta, Operations, ROOT, Result, SetXattr, Threshold, Volume};
+use pocketstone_scmfs::{
+    Allocate, Dump, Error, File, Ino, Meta, Operations, ROOT, Result, SetXattr, Threshold, Volume, dump,
+};
 
 /// How to fill a directory: one step, and whether it was done; `NoSpace` ends it.
 type Step = fn(&Volume, Ino, u64) -> Result<()>;
@@ -262,6 +264,27 @@ fn what_is_refused_leaves_every_byte_and_the_size_as_they_were() {
     expected[1000..1500].fill(0);
     expected[2000..2500].fill(0);
     expect(&expected, "a hole, zeros, a longer file");
+    drop(file);
+    volume.close().expect("a clean close");
+    expect_sound(&shared);
+}
+
+#[test]
+fn space_that_cannot_be_there_is_refused_before_anything_is_rearranged_for_it() {
+    let mut shape = Shape::tiny(512 << 10);
+    shape.create.small_bytes = Some(64 << 10);
+    let (shared, volume, _) = shape.start();
+    let file = create(&volume, ROOT, 0).expect("space");
+    file.write_at(&[5; 3000], 0).expect("space");
+    let mapping = || dump(shared.region(), &Dump::Mapping).expect("a table");
+    let before = mapping();
+    for how in [Allocate::Extend, Allocate::KeepSize] {
+        assert!(matches!(file.allocate(how, 0, 600 << 10), Err(Error::NoSpace)));
+        assert_eq!(mapping(), before);
+    }
+    // All that there is can still be had.
+    let bytes = volume.statfs().unwrap().free_blocks * 256;
+    file.allocate(Allocate::KeepSize, 0, bytes - (4 << 10)).expect("space");
     drop(file);
     volume.close().expect("a clean close");
     expect_sound(&shared);

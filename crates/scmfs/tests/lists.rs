@@ -4,7 +4,7 @@
 use crate::support::region::Shared;
 use pocketstone_media::Region;
 use pocketstone_scmfs::{
-    CreateOptions, Geometry, Ino, Meta, OpenOptions, Operations, ROOT, Report, Threshold, Volume, check,
+    CreateOptions, Geometry, Ino, Meta, OpenOptions, Operations, ROOT, Report, Threshold, Volume, check, repair,
 };
 
 const PAGE: u64 = 256;
@@ -13,15 +13,19 @@ const INODES: u32 = 32;
 
 /// A volume in use, with a file of 600 bytes: no free map is looked at.
 fn volume() -> (Shared, Ino) {
-    let shared = Shared::new(96 << 10);
+    volume_of(96 << 10, 2 * HUGE)
+}
+
+fn volume_of(bytes: u64, small_bytes: u64) -> (Shared, Ino) {
+    let shared = Shared::new(bytes);
     let geometry = Geometry { page_bytes: PAGE as u32, huge_bytes: HUGE as u32 };
     let threshold = Threshold::Bytes(2048);
     let create = CreateOptions::default()
         .inodes(INODES)
         .geometry(geometry)
         .threshold(threshold)
-        .small_bytes(2 * HUGE)
-        .max_bytes(96 << 10);
+        .small_bytes(small_bytes)
+        .max_bytes(bytes);
     Volume::create(shared.region(), &create).expect("a volume");
     let options = OpenOptions::default().null_files(0);
     let volume = Volume::open(shared.region(), &options).expect("it opens");
@@ -102,6 +106,7 @@ fn a_sound_list_is_no_finding_and_its_pages_are_counted() {
 fn lists_that_cannot_be_are_found() {
     for (what, extents, expected) in [
         ("beyond the volume", &[[5, 4_000_000, 2]][..], vec!["list"]),
+        ("as long as can be", &[[5, 24, u32::MAX - 5]], vec!["list"]),
         ("in the file's own run", &[[0, 24, 2]], vec!["list"]),
         ("a huge page that is free", &[[5, 40, 1]], vec!["mapping"]),
         ("where the list itself lies", &[[5, 28, 1]], vec!["page"]),
@@ -161,4 +166,46 @@ fn a_part_of_the_inode_table_is_known_by_what_it_holds() {
     let report = look(&shared);
     assert_eq!(kinds(&report), ["mapping"], "{report:#?}");
     assert_eq!((report.files, report.inodes_used), (1, 2));
+}
+
+/// Two huge pages can be made of the long extent, which leaves one more.
+#[test]
+fn a_list_that_would_be_longer_than_the_limit_stays_as_it_is() {
+    const EXTENTS_MAX: u32 = 5460;
+    let pages = 300 + 48 + EXTENTS_MAX;
+    let (shared, ino) = volume_of(2 << 20, u64::from(pages) * PAGE);
+    let single = |i: u32| [58 + 2 * i, 348 + i, 1];
+    let extents: Vec<[u32; 3]> = std::iter::once([8, 300, 48]).chain((0..EXTENTS_MAX - 1).map(single)).collect();
+    shared.overwrite(long(&shared, 80) + 40 * PAGE, &list(ino, &extents));
+    let size = (60 + 2 * EXTENTS_MAX) * PAGE as u32;
+    edit(&shared, ino, &[(24, size), (64, 0), (68, 0), (104, 40), (108, 256), (112, EXTENTS_MAX)]);
+    let volume = Volume::open(shared.region(), &OpenOptions::default().null_files(0)).expect("it opens");
+    volume.collect();
+    volume.close().expect("it is closed");
+    let report = look(&shared);
+    assert!(report.clean && report.findings.is_empty(), "{report:#?}");
+    assert_eq!(word(&shared, edit(&shared, ino, &[]) + 112), EXTENTS_MAX);
+}
+
+#[test]
+fn an_old_copy_of_an_entry_does_not_make_a_files_content_a_part_of_the_inode_table() {
+    let content = [7; 3 * HUGE as usize];
+    for stale in [64, 192] {
+        let (shared, ino) = volume();
+        let options = OpenOptions::default().null_files(0);
+        let volume = Volume::open(shared.region(), &options).expect("it opens");
+        volume.open(ino).expect("it is there").write_at(&content, 0).expect("space");
+        volume.close().expect("it is closed");
+        let table = long(&shared, stale);
+        let segment = (0..).find(|segment| word(&shared, table + 16 * segment) == ino).expect("it has huge pages");
+        shared.overwrite(table + 16 * segment, &entry(segment as u32, u32::MAX - 1, 0));
+        let report = repair(shared.region()).expect("a volume");
+        assert_eq!(kinds(&report), ["mapping"], "{report:#?}");
+        assert!(look(&shared).findings.is_empty());
+        let volume = Volume::open(shared.region(), &options).expect("it opens");
+        let mut found = [0; 3 * HUGE as usize];
+        volume.open(ino).expect("it is there").read_at(&mut found, 0).expect("it can be read");
+        assert!(found == content, "table at {table}");
+        volume.abandon();
+    }
 }

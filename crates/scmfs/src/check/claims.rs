@@ -96,16 +96,14 @@ fn all_claims(survey: &mut Survey) -> Vec<Claim> {
         }
         let list = survey.read_list(ino, &record);
         let fits = |extent: &Extent| {
-            let is_free = |index: &u32| u64::from(*index) * layout.page % layout.huge == 0;
-            let end = extent.index + extent.pages;
-            let pages = extent.index..end;
+            // First: an extent outside the volume may be as long as numbers go.
+            if !survey.is_inside(extent.start, extent.pages) || extent.index < record.run_pages {
+                return false;
+            }
             let huge = survey.huge.get(&ino).map_or(&[][..], Vec::as_slice);
-            let per_segment = layout.pages_per_segment();
-            let meets_huge = pages
-                .clone()
-                .filter(|index| *index == extent.index || is_free(index))
-                .any(|index| huge.binary_search_by_key(&(index / per_segment), |(known, _)| *known).is_ok());
-            survey.is_inside(extent.start, extent.pages) && extent.index >= record.run_pages && !meets_huge
+            let per_segment = u64::from(layout.pages_per_segment());
+            let first = huge.partition_point(|(index, _)| (u64::from(*index) + 1) * per_segment <= extent.index.into());
+            huge.get(first).is_none_or(|(index, _)| extent.end_index() <= u64::from(*index) * per_segment)
         };
         let kept: Option<Vec<Extent>> = list.as_ref().map(|list| list.iter().copied().filter(fits).collect());
         if record.list_pages > 0 && kept.is_some() {

@@ -70,6 +70,15 @@ impl Image {
         found
     }
 
+    /// Whether a huge page that a copy of its entry calls a part of the inode table is to be believed to be that part.
+    /// Where the other copy says something else, one of them is out of date: then there must be inodes in it.
+    fn is_chunk(&self, segment: u32, chunk: u32) -> bool {
+        match self.entries(segment) {
+            [Some(one), Some(other)] if one != other => self.versions(segment, chunk) > 0,
+            _ => true,
+        }
+    }
+
     /// Where the inode table goes on, in order. An entry that is lost is made up for by what its huge page holds;
     /// `None` is a part that is not there, though later ones are.
     pub fn chunks(&self) -> Vec<Option<u32>> {
@@ -91,11 +100,14 @@ impl Image {
             }
         }
         // Numbers that mean something else are not reached.
-        let most = (INODE_TABLE - 1 - self.layout.inodes) / self.layout.inodes_per_chunk();
-        let end =
-            told.keys().copied().filter(|index| *index < most.min(self.segments())).max().map_or(0, |last| last + 1);
+        let most = ((INODE_TABLE - 1 - self.layout.inodes) / self.layout.inodes_per_chunk()).min(self.segments());
+        told.retain(|index, there| {
+            there.retain(|segment| *index < most && self.is_chunk(*segment, *index));
+            !there.is_empty()
+        });
+        let end = told.keys().last().map_or(0, |last| last + 1);
         let mut chunks = Vec::new();
-        for chunk in 0..most.min(self.segments()) {
+        for chunk in 0..most {
             let best = |segments: &[u32]| {
                 let counted = segments.iter().map(|segment| (self.versions(*segment, chunk), *segment));
                 counted.max_by_key(|(count, segment)| (*count, std::cmp::Reverse(*segment)))

@@ -3,7 +3,7 @@
 
 use crate::Ino;
 use crate::defects;
-use crate::format::extents::{Extent, encode, list_bytes, pages_gone};
+use crate::format::extents::{EXTENTS_MAX, Extent, encode, list_bytes, pages_gone};
 use crate::format::inode::Record;
 use crate::format::mapping::Mapping;
 use crate::inodes::{Body, State};
@@ -65,6 +65,7 @@ pub(crate) fn give_up(parts: &Parts, old: &Body, place: &Place) {
 pub(crate) fn settle(parts: &Parts, ino: Ino, state: &mut State, mut record: Record, place: Place, filled: Durable) {
     let old_list = (record.list_start, record.list_pages);
     let listed = state.body.list() != place.body.list();
+    debug_assert!(place.body.list().len() <= EXTENTS_MAX, "a list of extents that cannot be read back");
     record.huge = place.body.is_huge();
     record.segments = place.body.extents().len() as u32;
     (record.run_start, record.run_pages) = place.body.run();

@@ -56,7 +56,7 @@ pub(crate) fn reserve(
         return Ok(Some(reservation));
     }
     let pages = parts.store.layout.pages_per_segment();
-    if wants_huge && !stays && reclaim::empty_segment(parts, pages / CHEAP) {
+    if wants_huge && !stays && has_room(parts, body, range) && reclaim::empty_segment(parts, pages / CHEAP) {
         if let Ok(reservation) = reserve_huge(parts, ino, state, range) {
             return Ok(Some(reservation));
         }
@@ -64,12 +64,23 @@ pub(crate) fn reserve(
     // Where free space is in too many pieces, others move until there are fewer.
     let mut pieces = reserve_pieces(parts, ino, state, range, wants_huge);
     for _ in 0..=range.end.saturating_sub(range.start) / parts.store.layout.huge + 1 {
-        if pieces.is_ok() || !reclaim::empty_segment(parts, pages) {
+        if pieces.is_ok() || !has_room(parts, body, range) || !reclaim::empty_segment(parts, pages) {
             break;
         }
         pieces = reserve_pieces(parts, ino, state, range, wants_huge);
     }
     pieces.map(Some)
+}
+
+/// Whether there is as much free space as a range lacks, wherever it is.
+fn has_room(parts: &Parts, body: &Body, range: &Range<u64>) -> bool {
+    let (page, huge) = (parts.store.layout.page, parts.store.layout.huge);
+    let mut missing = 0;
+    body.spans(range.start / page * page, range.end.next_multiple_of(page), |at, part| {
+        missing += if at.is_none() { part.len() as u64 } else { 0 };
+    });
+    let alloc = parts.space.alloc();
+    missing <= alloc.free_pages() * page + u64::from(alloc.free_segments()) * huge
 }
 
 fn reserve_run(parts: &Parts, state: &State, end: u64, threshold: u64) -> Result<Reservation> {

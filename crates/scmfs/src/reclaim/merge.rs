@@ -1,6 +1,7 @@
 //! Files in pieces are put together again, where there is room for that: in one run, or in huge pages.
 
 use crate::contents::{self, Place};
+use crate::format::extents::EXTENTS_MAX;
 use crate::inodes::State;
 use crate::parts::Parts;
 use crate::store;
@@ -31,6 +32,10 @@ fn merge(parts: &Parts, ino: Ino, state: &mut State) {
     let merged =
         if beyond || state.body.is_huge() { in_huge_pages(parts, ino, state) } else { in_one_run(parts, state) };
     let Some((mut place, moved)) = merged else { return };
+    // A huge page out of the middle of a long extent leaves two of it.
+    if place.body.list().len() > EXTENTS_MAX {
+        return contents::give_up(parts, &state.body, &place);
+    }
     let needed = contents::list_pages(parts, &state.body, &place.body);
     if needed > 0 {
         match parts.space.alloc().take_pages(needed) {
@@ -65,11 +70,13 @@ fn in_huge_pages(parts: &Parts, ino: Ino, state: &State) -> Option<(Place, Vec<R
         (u64::from(parts.store.layout.pages_per_segment()), parts.store.layout.pages(state.record.size));
     let small = state.body.small();
     let mut whole: Vec<u32> = Vec::new();
-    let indices = small.iter().flat_map(|e| u64::from(e.index) / pages..e.end_index().div_ceil(pages));
+    let mut indices: Vec<u64> =
+        small.iter().flat_map(|e| u64::from(e.index) / pages..e.end_index().div_ceil(pages)).collect();
+    indices.dedup();
     for index in indices {
         let range = index * pages..((index + 1) * pages).min(content);
         let there: u64 = small.iter().filter_map(|e| e.within(&range)).map(|e| u64::from(e.pages)).sum();
-        if range.start < range.end && there == range.end - range.start && whole.last() != Some(&(index as u32)) {
+        if range.start < range.end && there == range.end - range.start {
             whole.push(index as u32);
         }
     }

@@ -215,6 +215,10 @@ impl Space {
         if let Some(after) = after.filter(|after| alloc.take_pages_at(*after, count)) {
             return Some(vec![(after, count)]);
         }
+        let lendable = u64::from(alloc.free_segments()) * u64::from(store.layout.pages_per_segment());
+        if alloc.free_pages() + lendable < u64::from(count) {
+            return None;
+        }
         while alloc.free_pages() < u64::from(count) {
             let Some(lent) = alloc.lend_segments(1) else { break };
             map_lent(store, lent);

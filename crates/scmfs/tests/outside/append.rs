@@ -3,8 +3,8 @@
 use super::{BYTES, Ground, Last, ROOT, Slow};
 use pocketstone_random::Random;
 use pocketstone_scmfs::{
-    Allocate, Appended, Error, File, Ino, Meta, OpenOptions, Operations, OutsideStores, Protection, Rename, Running,
-    Shown, Volume, Watch, check,
+    Allocate, Appended, CreateOptions, Error, File, Geometry, Ino, Meta, OpenOptions, Operations, OutsideStores,
+    Protection, Rename, Running, Shown, Threshold, Volume, Watch, check,
 };
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -207,6 +207,31 @@ fn what_is_appended_is_there_and_what_comes_too_late_is_nowhere() {
         let file = volume.open(volume.lookup(ROOT, b"file").unwrap().ino).unwrap();
         assert!(content(&file) == model, "seed {seed}: after closing");
     }
+}
+
+/// A volume that was made small has a small journal.
+#[test]
+fn more_huge_pages_behind_the_end_than_a_transaction_frees_are_given_up_all_the_same() {
+    let geometry = Geometry { page_bytes: 256, huge_bytes: 2048 };
+    let create = CreateOptions::default().geometry(geometry).threshold(Threshold::Bytes(1024)).inodes(16);
+    let ground = Ground::of(BYTES, &create.bytes(128 << 10).max_bytes(BYTES));
+    let volume = ground.open();
+    volume.resize(BYTES).unwrap();
+    let slow = Arc::new(Slow::default());
+    volume.let_others_store(slow.clone()).unwrap();
+    let (file, client) = Client::new(&ground, &volume, &slow, b"file");
+    file.write_at(&[1; 5000], 0).unwrap();
+    file.allocate(Allocate::KeepSize, 0, 300 << 10).unwrap();
+    assert!(client.lease(&file, 1000).unwrap().is_some());
+    *client.leased.word.lock().unwrap() = Some((5000, true));
+    slow.runs.store(true, Ordering::SeqCst);
+    file.append(&[2; 1000]).unwrap();
+    assert_eq!(content(&file), [vec![1; 5000], vec![2; 1000]].concat());
+    slow.runs.store(false, Ordering::SeqCst);
+    drop(file);
+    volume.close().unwrap();
+    let report = check(Box::new(ground.region())).unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
 }
 
 /// Which files have grown, as the server knows it.
