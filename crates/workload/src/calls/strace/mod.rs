@@ -1,5 +1,6 @@
 //! Texts of `strace -f -T`, also with `-t`, `-tt`, `-ttt`, `-y`, `-yy`, `-o FILE`, from strace 4.20 on.
 
+mod argument;
 mod line;
 mod process;
 

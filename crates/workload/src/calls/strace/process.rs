@@ -2,6 +2,7 @@
 
 use super::super::recorded::{AT_END, Act, OpenId, Opening, Recorded, Span};
 use super::super::text::MOST_CALL_BYTES;
+use super::argument::{TOO_LARGE, UNKNOWN, offset, place, plain, pointed, size};
 use super::line::{AT_CWD, Call, descriptor, field, number, string};
 use crate::operation::MOST_FILE_BYTES;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -56,12 +57,6 @@ pub struct Processes {
     /// Those that ended before the call that started them returned: a parent may be held up for that long.
     short_lived: HashSet<u32>,
 }
-
-/// Arguments that a text has not, or in another form.
-const UNKNOWN: &str = "the call's arguments are not understood";
-
-/// Sizes and places that Linux has not.
-const TOO_LARGE: &str = "no file has so many bytes";
 
 impl Processes {
     /// What was recorded; files that are open stay so.
@@ -183,7 +178,7 @@ impl Processes {
             return Some(known.file);
         }
         // Standard input, output and errors are the user's terminal, or where that was led to.
-        let path = path.filter(|path| path.starts_with('/') && number > 2)?.to_owned();
+        let path = path.filter(|path| path.starts_with('/') && number > 2)?.into_owned();
         let opening = Opening { writes: true, ..Opening::default() };
         self.open(pid, number, &path, opening, false, None);
         Some(self.files.len() - 1)
@@ -204,7 +199,7 @@ impl Processes {
             return Some(plain(path));
         }
         let from = match descriptor(folder)? {
-            (_, Some(said)) => said.to_owned(),
+            (_, Some(said)) => said.into_owned(),
             (AT_CWD, None) => self.process(pid).folder.clone(),
             (_, None) => {
                 let file = self.file(pid, folder)?;
@@ -217,7 +212,7 @@ impl Processes {
     /// With `-y` calls say which folder the process is in; others start from there without saying so.
     fn learn_folder(&mut self, pid: u32, folder: &str) {
         if let Some((AT_CWD, Some(said))) = descriptor(folder) {
-            said.clone_into(&mut self.process(pid).folder);
+            self.process(pid).folder = said.into_owned();
         }
     }
 
@@ -303,7 +298,13 @@ impl Processes {
                 let range = number(argument(0)?).zip(number(argument(1)?)).ok_or(UNKNOWN)?;
                 let held = self.table(pid).descriptors.keys().filter(|n| (range.0..=range.1).contains(&(**n as u64)));
                 let held: Vec<i64> = held.copied().collect();
-                held.into_iter().for_each(|number| self.close(pid, number, None));
+                let at_exec = call.arguments.get(2).is_some_and(|flags| flags.contains("CLOSE_RANGE_CLOEXEC"));
+                for number in held {
+                    match self.table(pid).descriptors.get_mut(&number).filter(|_| at_exec) {
+                        Some(descriptor) => descriptor.closed_by_exec = true,
+                        None => self.close(pid, number, None),
+                    }
+                }
             }
             "dup" | "dup2" | "dup3" => {
                 let exec = call.arguments.get(2).is_some_and(|flags| flags.contains("O_CLOEXEC"));
@@ -416,7 +417,7 @@ impl Processes {
     ) -> Result<(), &'static str> {
         let number = call.result.unwrap_or(-1);
         self.learn_folder(pid, folder);
-        let path = match call.result_path.filter(|path| path.starts_with('/')) {
+        let path = match call.result_path.as_deref().filter(|path| path.starts_with('/')) {
             Some(path) => path.to_owned(),
             None => self.named(pid, call, folder, at)?,
         };
@@ -548,53 +549,5 @@ impl Processes {
             self.recorded.push(None, Act::OpenSize(self.files[file].open, bytes));
         }
         Ok(())
-    }
-}
-
-/// The offset of a call that has one; -1: that of the descriptor.
-fn offset(argument: &str) -> Result<Option<u64>, &'static str> {
-    match argument {
-        "-1" => Ok(None),
-        offset => place(offset).map(Some),
-    }
-}
-
-/// The offset that a pointer leads to; NULL: that of the descriptor. An address says nothing.
-fn pointed(argument: &str) -> Result<Option<u64>, &'static str> {
-    match argument {
-        "NULL" => Ok(None),
-        offset if offset.starts_with('[') => place(offset).map(Some),
-        _ => Err(UNKNOWN),
-    }
-}
-
-/// A place in a file, or its size.
-fn place(argument: &str) -> Result<u64, &'static str> {
-    let bytes = number(argument).ok_or(UNKNOWN)?;
-    (bytes <= MOST_FILE_BYTES).then_some(bytes).ok_or(TOO_LARGE)
-}
-
-/// The size in what a call says of a file, if it is there.
-fn size(says: &str) -> Result<Option<u64>, &'static str> {
-    match field(says, "_size=").and_then(number) {
-        Some(bytes) if bytes > MOST_FILE_BYTES => Err(TOO_LARGE),
-        found => Ok(found),
-    }
-}
-
-/// A path without empty parts, `.` and `..`.
-fn plain(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." if parts.last().is_some_and(|last| *last != "..") => _ = parts.pop(),
-            part => parts.push(part),
-        }
-    }
-    match (path.starts_with('/'), parts.is_empty()) {
-        (true, _) => format!("/{}", parts.join("/")),
-        (false, true) => ".".to_owned(),
-        (false, false) => format!("./{}", parts.join("/")),
     }
 }

@@ -119,6 +119,41 @@ fn a_path_without_a_folder_starts_where_other_calls_say_that_the_process_is() {
 }
 
 #[test]
+fn names_are_the_same_in_arguments_and_behind_descriptors() {
+    // As strace 6.1 writes `café.db`, `x > y`, `"q"` and `a[b`.
+    for (name, replayed_name) in
+        [("caf\\303\\251.db", "café.db"), ("x \\76 y", "x > y"), ("\\\"q\\\"", "\"q\""), ("a[b", "a[b"), ("a]b", "a]b")]
+    {
+        let text = format!(
+            "openat(AT_FDCWD</d/{name}>, \"{name}\", O_RDWR|O_CREAT, 0600) = 3</d/{name}/{name}>\n\
+             write(3</d/{name}/{name}>, \"x\", 1) = 1\n\
+             read(7</d/{name}/z>, \"x\", 1) = 1\n\
+             close(3</d/{name}/{name}>) = 0\n\
+             unlink(\"/d/{name}/{name}\") = 0\n"
+        );
+        let expected = format!(
+            "file 1 z; name {replayed_name}; open 1 new; write 1 0 1; open 0 write; read 0 0 1; close 1; delete 1"
+        );
+        assert_eq!(replayed(&text), expected);
+    }
+    // What is no path has brackets in pairs, with arrows in them.
+    let text = "open(\"/d/f\", O_RDONLY) = 3\nread(4<TCP:[127.0.0.1:1->127.0.0.1:2]>, \"\", 9) = 9\nclose(3) = 0\n";
+    assert_eq!(replayed(text), "file 0 f; open 0 read; close 0");
+}
+
+#[test]
+fn descriptors_may_be_closed_by_the_next_exec() {
+    let text = "1 openat(AT_FDCWD, \"/d/f\", O_RDWR) = 3\n\
+                1 close_range(3, 4294967295, CLOSE_RANGE_CLOEXEC) = 0\n\
+                1 write(3, \"1234\", 4) = 4\n\
+                1 execve(\"/bin/true\", [\"true\"], 0x7f /* 3 vars */) = 0\n\
+                1 write(3, \"12\", 2) = 2\n";
+    assert_eq!(replayed(text), "file 0 f; open 0 write; write 0 0 4; close 0");
+    let closed = text.replace("CLOSE_RANGE_CLOEXEC", "0");
+    assert_eq!(replayed(&closed), "file 0 f; open 0 write; close 0");
+}
+
+#[test]
 fn sizes_are_those_that_nothing_in_the_trace_made() {
     let one = |lines: &str| {
         let text = format!("open(\"/d/f\", O_RDWR) = 3\n{lines}");
