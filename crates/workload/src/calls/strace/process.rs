@@ -56,6 +56,8 @@ pub struct Processes {
     first: Option<u32>,
     /// Those that ended before the call that started them returned: a parent may be held up for that long.
     short_lived: HashSet<u32>,
+    /// Folders that are reached by a symbolic link, and where they are.
+    linked: HashMap<String, String>,
 }
 
 impl Processes {
@@ -192,8 +194,34 @@ impl Processes {
         self.give(pid, number, Descriptor { file: self.files.len() - 1, closed_by_exec });
     }
 
-    /// A path from the folder that a call names, or the process is in.
+    /// A path from the folder that a call names, or the process is in, where it leads to as far as opens have said.
     fn resolve(&mut self, pid: u32, folder: &str, path: &str) -> Option<String> {
+        let path = self.as_given(pid, folder, path)?;
+        let mut above = path.as_str();
+        while let Some((folder, _)) = above.rsplit_once('/') {
+            if let Some(leads) = self.linked.get(folder) {
+                return Some(format!("{leads}{}", &path[folder.len()..]));
+            }
+            above = folder;
+        }
+        Some(path)
+    }
+
+    /// An open says where a path leads to. The same last name in another folder: the folder is reached by a link.
+    fn learn_link(&mut self, given: &str, leads: &str) {
+        let (Some((folder, name)), Some((there, its_name))) = (given.rsplit_once('/'), leads.rsplit_once('/')) else {
+            return;
+        };
+        if folder == there {
+            // It was the file alone that was a link.
+            self.linked.remove(folder);
+        } else if name == its_name && given.starts_with('/') {
+            self.linked.insert(folder.to_owned(), there.to_owned());
+        }
+    }
+
+    /// A path from the folder that a call names, or the process is in.
+    fn as_given(&mut self, pid: u32, folder: &str, path: &str) -> Option<String> {
         self.learn_folder(pid, folder);
         if path.starts_with('/') {
             return Some(plain(path));
@@ -279,6 +307,15 @@ impl Processes {
                 let bytes = place(call.arguments.last().ok_or(UNKNOWN)?)?;
                 if let Some(file) = self.file(pid, argument(0)?) {
                     self.recorded.push(span, Act::Truncate(self.files[file].open, bytes));
+                }
+            }
+            "fallocate" if argument(1)? == "0" => {
+                let end = place(argument(2)?)?.saturating_add(place(argument(3)?)?);
+                if end > MOST_FILE_BYTES {
+                    return Err(TOO_LARGE);
+                }
+                if let Some(file) = self.file(pid, argument(0)?) {
+                    self.recorded.push(span, Act::Allocate(self.files[file].open, end));
                 }
             }
             "truncate" | "truncate64" => {
@@ -417,16 +454,25 @@ impl Processes {
     ) -> Result<(), &'static str> {
         let number = call.result.unwrap_or(-1);
         self.learn_folder(pid, folder);
+        let flag = |name: &str| flags.split('|').any(|flag| flag == name);
+        let unnamed = flag("O_TMPFILE");
         let path = match call.result_path.as_deref().filter(|path| path.starts_with('/')) {
-            Some(path) => path.to_owned(),
+            Some(leads) => {
+                let given = call.arguments.get(at).and_then(|path| string(path));
+                if let Some(given) = given.and_then(|given| self.as_given(pid, folder, &given)).filter(|_| !unnamed) {
+                    self.learn_link(&given, leads);
+                }
+                leads.to_owned()
+            }
+            // The call names the folder of a file that has no name.
+            None if unnamed => format!("{}/#{}", self.named(pid, call, folder, at)?, self.files.len()),
             None => self.named(pid, call, folder, at)?,
         };
-        let flag = |name: &str| flags.split('|').any(|flag| flag == name);
         let opening = Opening {
             writes: flag("O_WRONLY") || flag("O_RDWR"),
             appends: flag("O_APPEND"),
-            creates: flag("O_CREAT"),
-            exclusive: flag("O_EXCL"),
+            creates: flag("O_CREAT") || unnamed,
+            exclusive: flag("O_EXCL") || unnamed,
             truncates: flag("O_TRUNC"),
             syncs: flag("O_SYNC") || flag("O_DSYNC"),
         };

@@ -154,6 +154,38 @@ fn descriptors_may_be_closed_by_the_next_exec() {
 }
 
 #[test]
+fn folders_behind_symbolic_links_are_where_they_lead() {
+    // /d/current is a link to /d/v1, and /d/one/a to /d/two/a, which /d/one/b shows.
+    let text = "openat(AT_FDCWD</>, \"/d/current/f\", O_RDWR|O_CREAT, 0600) = 3</d/v1/f>\n\
+                rename(\"/d/current/f\", \"/d/current/g\") = 0\n\
+                openat(AT_FDCWD</>, \"/d/v1/g\", O_RDONLY) = 4</d/v1/g>\n\
+                unlink(\"/d/current/g\") = 0\n\
+                openat(AT_FDCWD</>, \"/d/one/a\", O_RDWR) = 5</d/two/a>\n\
+                openat(AT_FDCWD</>, \"/d/one/b\", O_RDWR) = 6</d/one/b>\n\
+                unlink(\"/d/one/b\") = 0\n";
+    let expected = "file 0 two%a; file 0 one%b; name v1%f; name v1%g; open 2 new; rename 2 3; open 3 read; delete 3; \
+                    open 0 write; open 1 write; delete 1";
+    assert_eq!(replayed(text), expected);
+}
+
+#[test]
+fn files_without_a_name_and_with_room_made_for_them_are_replayed() {
+    let calls = "write(3, \"\", 10) = 10\nfsync(3) = 0\nclose(3) = 0\n";
+    let text = format!("open(\"/d/f\", O_RDONLY) = 9\nopen(\"/d\", O_RDWR|O_TMPFILE, 0600) = 3\n{calls}");
+    let expected = "file 0 f; name #1; open 0 read; open 1 new; write 1 0 10; sync 1; close 1";
+    assert_eq!(replayed(&text), expected);
+    let text = "open(\"/d/f\", O_RDWR|O_CREAT|O_EXCL, 0600) = 3\nfallocate(3, 0, 4096, 61440) = 0\n\
+                pread64(3, \"\", 10, 50000) = 10\nfallocate(3, 0, 0, 4096) = 0\n\
+                fallocate(3, FALLOC_FL_KEEP_SIZE, 0, 99999) = 0\n";
+    assert_eq!(replayed(text), "name f; open 0 new; truncate 0 65536; read 0 50000 10");
+    assert_eq!(of(text, "", false).unwrap().left_out["fallocate"], 1);
+    // Nothing recorded says how the bytes came there.
+    let text = "open(\"/d/f\", O_RDWR|O_CREAT|O_EXCL, 0600) = 3\npread64(3, \"\", 10, 5) = 10\n";
+    let left_out = of(text, "", false).unwrap().left_out;
+    assert_eq!(left_out["bytes read behind where no recorded call made the file end"], 1);
+}
+
+#[test]
 fn sizes_are_those_that_nothing_in_the_trace_made() {
     let one = |lines: &str| {
         let text = format!("open(\"/d/f\", O_RDWR) = 3\n{lines}");
@@ -212,6 +244,10 @@ fn what_is_wrong_is_named_by_file_and_line() {
         ("read(3, \"abc\", 3) 3\n", "app.strace line 2: the call has no result"),
         ("read(3, \"abc\", 3) = three\n", "app.strace line 2: the result is not understood"),
         ("open(\"/d/very\"..., O_RDONLY) = 4\n", "app.strace line 2: a path is cut off"),
+        (
+            "0.000100 close(3) = 0\n0.000020 read(4, \"\", 3) = 0\n",
+            "app.strace line 3: the time is since the line before",
+        ),
         ("12:00:00.12x read(3, \"abc\", 3) = 3\n", "app.strace line 2: the time is not understood"),
     ] {
         let error = of(&format!("{good}{wrong}{good}"), "", true).unwrap_err();
