@@ -80,8 +80,9 @@ macro_rules! system_calls {
     };
 }
 
-const SYSTEM_CALLS: [&str; 56] = system_calls!(
-    "read" "pread64" "readv" "preadv" "preadv2" "write" "pwrite64" "writev" "pwritev" "pwritev2" "fsync" "fdatasync"
+const SYSTEM_CALLS: [&str; 64] = system_calls!(
+    "read" "pread64" "readv" "preadv" "preadv2" "write" "pwrite64" "writev" "pwritev" "pwritev2" "sendfile"
+    "sendfile64" "copy_file_range" "splice" "fsync" "fdatasync"
     "msync" "sync_file_range" "sync_file_range2" "open" "openat" "openat2" "creat" "close" "unlink" "unlinkat"
     "ftruncate" "ftruncate64" "fallocate" "fcntl" "fcntl64" "flock"
 );

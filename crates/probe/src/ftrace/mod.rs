@@ -295,7 +295,7 @@ impl<'a> Reader<'a> {
         let kind = EventKind::Enter { call: called.call, file, offset: called.offset, bytes: called.bytes };
         self.put(line, line.time_ns, kind, Twin::None);
         let name = called.name.map(str::to_owned);
-        self.threads.begins(line.pid, Call { call: called.call, fd: called.fd, name });
+        self.threads.begins(line.pid, Call { call: called.call, fd: called.fd, name, copies_to: called.copies_to });
         Ok(None)
     }
 
@@ -320,7 +320,17 @@ impl<'a> Reader<'a> {
             _ => {}
         }
         self.put(line, line.time_ns, EventKind::Exit { call, result }, Twin::None);
+        if let (Some(fd), Ok(bytes)) = (begun.copies_to, u64::try_from(result)) {
+            self.copied(line, self.files.of(process, fd), bytes);
+        }
         Ok(None)
+    }
+
+    /// The write of a call that read and wrote: what it took is in the read.
+    fn copied(&mut self, line: &Line<'_>, file: Option<u16>, bytes: u64) {
+        let call = SystemCall::Write;
+        self.put(line, line.time_ns, EventKind::Enter { call, file, offset: None, bytes }, Twin::None);
+        self.put(line, line.time_ns, EventKind::Exit { call, result: bytes as i64 }, Twin::None);
     }
 
     fn finished(&mut self, line: &Line<'_>, event: &str, body: &str) -> Option<String> {

@@ -19,6 +19,8 @@ pub(crate) struct Call {
     pub fd: Option<i64>,
     /// The file that is opened.
     pub name: Option<String>,
+    /// The descriptor to which the kernel writes what the call reads.
+    pub copies_to: Option<i64>,
 }
 
 /// What is known of each thread by its number.
@@ -120,7 +122,7 @@ mod tests {
     use super::*;
 
     fn opening(name: Option<&str>) -> Call {
-        Call { call: SystemCall::Open, fd: None, name: name.map(str::to_owned) }
+        Call { call: SystemCall::Open, fd: None, name: name.map(str::to_owned), copies_to: None }
     }
 
     /// Calls that never end, which open files with long names; a name by the event that has it counts alike.
