@@ -230,6 +230,58 @@ fn calls_that_copy_read_one_file_and_write_another() {
     assert_eq!(reading.log.events.iter().map(|e| (e.time_ns, e.kind)).collect::<Vec<_>>(), expected);
 }
 
+/// Names start from the folder that a call names or the process is in, as far as the kernel says which that is.
+#[test]
+fn names_start_from_the_folders_of_their_calls_and_processes() {
+    let open = |pid: u32, dfd: &str, name: &str, fd: u32| {
+        [
+            format!(
+                "a-{pid} ({pid}) [000] .... 1.0: sys_openat(dfd: {dfd}, filename: 0x7f \"{name}\", flags: 0, mode: 0)"
+            ),
+            format!("a-{pid} ({pid}) [000] .... 1.0: sys_openat -> {fd}"),
+        ]
+    };
+    let line = |pid: u32, what: &str| [format!("a-{pid} ({pid}) [000] .... 1.0: {what}"), String::new()];
+    let here = "0xffffff9c";
+    let lines = [
+        open(10, here, "./one", 3),
+        open(10, here, "sub", 4),
+        open(10, "4", "two", 5),
+        // Of a folder that nobody knows.
+        open(10, "9", "three", 5),
+        line(10, "sys_fchdir(fd: 4)"),
+        line(10, "sys_fchdir -> 0"),
+        open(10, here, "four", 5),
+        line(10, "sched_process_fork: comm=a pid=10 child_comm=a child_pid=11"),
+        line(10, "sys_chdir(filename: 0x5607cc952000)"),
+        line(10, "sys_chdir -> 0xfffffffffffffffe"),
+        open(10, here, "five", 5),
+        line(10, "sys_chdir(filename: 0x5607cc952000)"),
+        line(10, "sys_chdir -> 0"),
+        open(10, here, "six", 5),
+        line(11, "sys_chdir(filename: 0x7f \"in\")"),
+        line(11, "sys_chdir -> 0"),
+        open(11, here, "seven", 5),
+        open(12, here, "eight", 5),
+    ];
+    let text: String = lines.concat().into_iter().map(|line| line + "\n").collect();
+    let context = Context { folder: Some("/d".into()), ..Context::default() };
+    let files = read(text.as_bytes(), &context).unwrap().log.files;
+    let expected = [
+        "/d/one",
+        "/d/sub",
+        "/d/sub/two",
+        "three",
+        "/d/sub/four",
+        "/d/sub/five",
+        "six",
+        "/d/sub/in",
+        "/d/sub/in/seven",
+        "/d/eight",
+    ];
+    assert_eq!(files, expected);
+}
+
 #[test]
 fn a_log_may_have_line_ends_of_a_terminal_and_be_cut_off() {
     let text = "# x\r\na-1 [000] .... 1.0: cpu_idle: state=1 cpu_id=0\r\n\r\na-1 [000] .... 1.5: sched_switch: prev_co";
