@@ -194,7 +194,7 @@ fn calls_that_copy_read_one_file_and_write_another() {
     let lines = [
         "cat-10 (10) [000] .... 1.0: sys_sendfile64(out_fd: 1, in_fd: 3, offset: 0, count: 0x1000000)",
         "cat-10 (10) [000] .... 1.1: sys_sendfile64 -> 0x10000",
-        "cp-10 (10) [000] .... 1.2: sys_copy_file_range(fd_in: 3, off_in: 0, fd_out: 1, off_out: 0, len: 0x20, flags: 0)",
+        "cp-10 (10) [000] .... 1.2: sys_copy_file_range(fd_in: 3, off_in: 0, fd_out: 1, off_out: 0, len: 20, flags: 0)",
         "cp-10 (10) [000] .... 1.3: sys_copy_file_range -> 0x20",
         // From a pipe.
         "cp-10 (10) [000] .... 1.4: sys_splice(fd_in: 5, off_in: 0, fd_out: 1, off_out: 0x7f, len: 7, flags: 0)",
