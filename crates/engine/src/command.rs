@@ -75,7 +75,8 @@ impl Waiting {
         let (gate, its_side) = UnixStream::pair().board(|| "cannot make a pair of sockets".into())?;
         let mut command = Command::new(runner);
         command.args([GATE, line]).current_dir(folder).envs(variables.iter().map(|(name, value)| (name, value)));
-        command.stdin(OwnedFd::from(its_side)).stdout(file.try_clone().board(failed)?).stderr(file).process_group(0);
+        command.stdin(OwnedFd::from(its_side)).stdout(file.try_clone().board(failed)?).stderr(file);
+        in_own_session(&mut command);
         crate::end_with_this_process(&mut command);
         let child = command.spawn().board(|| format!("cannot start the command in {}", folder.display()))?;
         // Its side is the process's alone: whoever waits for it hears of its end.
@@ -143,7 +144,7 @@ impl Waiting {
                     .hint("the command must succeed on the board; end it with `|| true` if its status says nothing"),
             });
         }
-        let (output, output_bytes) = self.output(KEPT_BYTES)?;
+        let (output, output_bytes) = end_of(&self.output, KEPT_BYTES)?;
         // What is kept of it is here; it may be as long as its disk.
         let _ = std::fs::remove_file(&self.output);
         Ok(Ended { usage, output, output_bytes })
@@ -165,20 +166,9 @@ impl Waiting {
         Ok((ExitStatus::from_raw(status), less(&usage(&used), &self.before)))
     }
 
-    /// The end of its output, and how much there is in all.
-    fn output(&self, most_bytes: u64) -> Result<(String, u64)> {
-        let failed = || format!("cannot read {}", self.output.display());
-        let mut file = File::open(&self.output).board(failed)?;
-        let bytes = file.metadata().board(failed)?.len();
-        file.seek(SeekFrom::Start(bytes.saturating_sub(most_bytes))).board(failed)?;
-        let mut text = Vec::new();
-        file.take(most_bytes).read_to_end(&mut text).board(failed)?;
-        Ok((String::from_utf8_lossy(&text).into_owned(), bytes))
-    }
-
     /// Its last words, for messages.
     fn said(&self) -> String {
-        let (text, _) = self.output(KEPT_BYTES).unwrap_or_default();
+        let (text, _) = end_of(&self.output, KEPT_BYTES).unwrap_or_default();
         let words = last_words(text.as_bytes());
         words.map_or("; it wrote nothing".to_owned(), |words| format!("; its last output: {words}"))
     }
@@ -199,6 +189,26 @@ impl Drop for Waiting {
             let _ = guard.wait();
         }
     }
+}
+
+/// The end of a command's output, and how much there is in all. What is no text is replaced, as are zeros, at which
+/// SQLite ends a text.
+fn end_of(output: &Path, most_bytes: u64) -> Result<(String, u64)> {
+    let failed = || format!("cannot read {}", output.display());
+    let mut file = File::open(output).board(failed)?;
+    let bytes = file.metadata().board(failed)?.len();
+    file.seek(SeekFrom::Start(bytes.saturating_sub(most_bytes))).board(failed)?;
+    let mut text = Vec::new();
+    file.take(most_bytes).read_to_end(&mut text).board(failed)?;
+    Ok((String::from_utf8_lossy(&text).replace('\0', "\u{fffd}"), bytes))
+}
+
+/// Gives a command a session, and so a process group, that has its number. It has no terminal then: a program that asks
+/// there for a password fails, and does not wait for somebody who does not see it.
+fn in_own_session(command: &mut Command) {
+    let session = || rustix::process::setsid().map(drop).map_err(std::io::Error::from);
+    // SAFETY: between fork and exec it makes one system call, allocates nothing and takes no lock.
+    unsafe { command.pre_exec(session) };
 }
 
 /// What a guard is told when there is nothing to guard any more.
@@ -289,4 +299,30 @@ pub fn gate(line: &str) -> Result<()> {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", line]).stdin(Stdio::null());
     Err(Error::board("cannot start /bin/sh").because(shell.exec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_leads_a_session_without_a_terminal() {
+        let mut command = Command::new("cat");
+        in_own_session(command.arg("/proc/self/stat"));
+        let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let (_, fields) = said.rsplit_once(") ").unwrap();
+        let [_, _, group, session, terminal] = fields.splitn(6, ' ').take(5).collect::<Vec<_>>()[..] else {
+            panic!("{said}")
+        };
+        let pid = said.split(' ').next().unwrap();
+        assert_eq!((group, session, terminal), (pid, pid, "0"));
+    }
+
+    #[test]
+    fn the_end_of_what_is_written_is_kept_as_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("output");
+        std::fs::write(&output, b"much, and a\0b\xff").unwrap();
+        assert_eq!(end_of(&output, 4).unwrap(), ("a\u{fffd}b\u{fffd}".to_owned(), 14));
+    }
 }

@@ -80,8 +80,9 @@ macro_rules! system_calls {
     };
 }
 
-const SYSTEM_CALLS: [&str; 56] = system_calls!(
-    "read" "pread64" "readv" "preadv" "preadv2" "write" "pwrite64" "writev" "pwritev" "pwritev2" "fsync" "fdatasync"
+const SYSTEM_CALLS: [&str; 64] = system_calls!(
+    "read" "pread64" "readv" "preadv" "preadv2" "write" "pwrite64" "writev" "pwritev" "pwritev2" "sendfile"
+    "sendfile64" "copy_file_range" "splice" "fsync" "fdatasync"
     "msync" "sync_file_range" "sync_file_range2" "open" "openat" "openat2" "creat" "close" "unlink" "unlinkat"
     "ftruncate" "ftruncate64" "fallocate" "fcntl" "fcntl64" "flock"
 );
@@ -95,6 +96,10 @@ const DUPLICATIONS: [&str; 6] = [
     "syscalls/sys_enter_dup3",
     "syscalls/sys_exit_dup3",
 ];
+
+/// Calls that change the folder that names start from.
+const FOLDER_CHANGES: [&str; 4] =
+    ["syscalls/sys_enter_chdir", "syscalls/sys_exit_chdir", "syscalls/sys_enter_fchdir", "syscalls/sys_exit_fchdir"];
 
 /// Where the second argument of a kernel function is, and so the name that do_sys_openat2 and do_filp_open get.
 const OPEN_NAME_REGISTER: Option<&str> = if cfg!(target_arch = "arm") {
@@ -194,8 +199,8 @@ impl Recorder {
         }
         if children {
             recorder.process.enable(&format!("sched/{}", ftrace::START))?;
-            // A shell's redirections.
-            for event in DUPLICATIONS.iter().filter(|event| recorder.process.has(event)) {
+            // A shell's redirections, and where it goes.
+            for event in DUPLICATIONS.iter().chain(&FOLDER_CHANGES).filter(|event| recorder.process.has(event)) {
                 recorder.process.enable(event)?;
             }
         }

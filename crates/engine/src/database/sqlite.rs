@@ -6,7 +6,7 @@ use libsqlite3_sys as ffi;
 use pocketstone_core::database::{Configuration, SqlForm};
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::database::{ResultDigest, Step, Trace, Value};
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
@@ -62,6 +62,8 @@ impl Connection {
         connection.check(code).map_err(|e| Error::board("the database cannot be opened").because(e))?;
         // SAFETY: the connection is open.
         connection.check(unsafe { (api.busy_timeout)(db, busy_timeout_ms) })?;
+        // SAFETY: the connection is open, and the function needs no state.
+        connection.check(unsafe { (api.set_authorizer)(db, Some(no_other_file), ptr::null_mut()) })?;
         Ok(connection)
     }
 
@@ -115,6 +117,11 @@ impl Connection {
             )),
             api::FULL => error.hint("the volume is full: free space on it, or prepare fewer records"),
             api::IO_ERROR => error.hint("I/O error on the volume: see the kernel's messages (dmesg)"),
+            api::NOT_AUTHORIZED => Error::board(format!(
+                "{}: a statement cannot attach another file or write a copy to it ({}, result code {extended})",
+                self.file, self.engine
+            ))
+            .hint("a workload has one database: leave out ATTACH and VACUUM INTO, or attach ':memory:'"),
             api::NOT_A_DATABASE => error.hint("the file is not a database: empty the folder and reload it"),
             _ => error,
         }
@@ -277,6 +284,25 @@ impl Connection {
             }
         }
     }
+}
+
+/// Lets a statement attach no file: workloads come from anybody, and their databases are not all that the user has.
+/// VACUUM attaches a temporary database, which has no name, and VACUUM INTO one that has.
+///
+/// # Safety
+/// `name` is null or ends with a zero byte.
+unsafe extern "C" fn no_other_file(
+    _: *mut c_void,
+    action: c_int,
+    name: *const c_char,
+    _: *const c_char,
+    _: *const c_char,
+    _: *const c_char,
+) -> c_int {
+    // A name that is computed is null.
+    // SAFETY: SQLite passes the name, which the caller vouches for.
+    let in_memory = || !name.is_null() && [c"", c":memory:"].contains(&unsafe { CStr::from_ptr(name) });
+    if action != ffi::SQLITE_ATTACH || in_memory() { OK } else { ffi::SQLITE_DENY }
 }
 
 impl Drop for Connection {

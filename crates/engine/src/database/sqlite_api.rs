@@ -10,6 +10,10 @@ pub(super) use ffi::{sqlite3, sqlite3_stmt};
 /// Frees a bound value; `None` is SQLITE_STATIC: the value outlives the statement.
 type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
 
+/// Says whether a statement that is prepared may do something: its action, and up to four names.
+type Authorizer =
+    unsafe extern "C" fn(*mut c_void, c_int, *const c_char, *const c_char, *const c_char, *const c_char) -> c_int;
+
 macro_rules! table {
     ($($field:ident = $symbol:ident($($argument:ty),*) -> $result:ty;)*) => {
         /// Pointers to the functions of one library.
@@ -42,6 +46,7 @@ table! {
     open_v2 = sqlite3_open_v2(*const c_char, *mut *mut sqlite3, c_int, *const c_char) -> c_int;
     close = sqlite3_close(*mut sqlite3) -> c_int;
     busy_timeout = sqlite3_busy_timeout(*mut sqlite3, c_int) -> c_int;
+    set_authorizer = sqlite3_set_authorizer(*mut sqlite3, Option<Authorizer>, *mut c_void) -> c_int;
     prepare_v2 =
         sqlite3_prepare_v2(*mut sqlite3, *const c_char, c_int, *mut *mut sqlite3_stmt, *mut *const c_char) -> c_int;
     finalize = sqlite3_finalize(*mut sqlite3_stmt) -> c_int;
@@ -73,6 +78,7 @@ pub(super) const BUSY: c_int = 5;
 pub(super) const LOCKED: c_int = 6;
 pub(super) const FULL: c_int = 13;
 pub(super) const IO_ERROR: c_int = 10;
+pub(super) const NOT_AUTHORIZED: c_int = 23;
 pub(super) const NOT_A_DATABASE: c_int = 26;
 /// SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX: a connection is one thread's.
 pub(super) const OPEN: c_int = 0x2 | 0x4 | 0x8000;

@@ -225,6 +225,36 @@ fn a_workload_may_start_from_a_database_file() {
 }
 
 #[test]
+fn statements_reach_no_file_but_their_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir(path("users")).unwrap();
+    load(&spec(DatabaseEngine::Sqlite), &path("users"), &texts(1, &["CREATE TABLE photos (name)"])).unwrap();
+    let theirs = path("users/data.sqlite");
+    let before = std::fs::read(&theirs).unwrap();
+    let (theirs_sql, copy) = (theirs.display(), path("copy"));
+    let attach = format!("ATTACH '{theirs_sql}' AS o; DROP TABLE o.photos");
+    let computed = format!("ATTACH '{theirs_sql}' || '' AS o; DROP TABLE o.photos");
+    let into = format!("VACUUM INTO '{}'", copy.display());
+    let allowed = ["ATTACH ':memory:' AS m", "CREATE TABLE m.t (a)", "ATTACH '' AS e", "VACUUM"];
+    for refused in [&attach, &computed, &into] {
+        let measured = texts(1, &[&["CREATE TABLE t (a)", refused], &allowed[..]].concat());
+        let failed = failing(&measured).unwrap();
+        let lines: Vec<usize> = failed.iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [0], "{refused}: {}", failed[0].1.chain());
+        assert!(failed[0].1.chain().contains("cannot attach another file"), "{}", failed[0].1.chain());
+        assert!(reference(&measured).is_err() && reference(&texts(1, &[refused])).is_err(), "{refused}");
+        let error = run(&spec(DatabaseEngine::Sqlite), &measured).unwrap_err();
+        assert!(error.chain().contains("cannot attach another file"), "{}", error.chain());
+    }
+    for engine in sql_engines() {
+        assert!(run(&spec(engine), &texts(1, &["CREATE TABLE t (a)", &attach])).is_err(), "{engine:?}");
+        run(&spec(engine), &texts(1, &[&["CREATE TABLE t (a)"], &allowed[..]].concat())).unwrap();
+    }
+    assert!(std::fs::read(&theirs).unwrap() == before && !copy.exists());
+}
+
+#[test]
 fn a_wrong_statement_and_wrong_values_are_named() {
     let trace = texts(1, &["CREATE TABLE t (k)", "SELEKT 1"]);
     for engine in sql_engines() {

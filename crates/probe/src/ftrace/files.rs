@@ -45,6 +45,8 @@ pub(crate) struct Files {
     numbers: HashMap<(u32, u64), u16>,
     /// Where names begin that do not say where they do.
     folder: Option<String>,
+    /// The folders of processes that have gone to another one, or were started by such; `None`: it is unknown.
+    folders: HashMap<u32, Option<u16>>,
 }
 
 impl Files {
@@ -63,9 +65,6 @@ impl Files {
 
     /// Index of a name; `None` where there are more files than a log can tell apart.
     pub fn named(&mut self, name: &str) -> Option<u16> {
-        let in_folder = self.folder.as_ref().filter(|_| !name.starts_with('/') && !name.contains(':'));
-        let whole = in_folder.map(|folder| format!("{folder}/{}", name.strip_prefix("./").unwrap_or(name)));
-        let name = whole.as_deref().unwrap_or(name);
         if let Some(index) = self.index.get(name) {
             return Some(*index);
         }
@@ -79,13 +78,42 @@ impl Files {
         Some(index)
     }
 
+    /// Index of a name that a process has for a file: it starts from the folder with a descriptor, or the process's.
+    pub fn named_by(&mut self, process: u32, folder: Option<i64>, name: &str) -> Option<u16> {
+        if name.starts_with('/') || name.contains(':') {
+            return self.named(name);
+        }
+        let known = match (folder, self.folders.get(&process)) {
+            (Some(fd), _) => self.of(process, fd).map(|folder| &self.names[usize::from(folder)]),
+            (None, Some(folder)) => folder.map(|folder| &self.names[usize::from(folder)]),
+            (None, None) => self.folder.as_ref(),
+        };
+        match known.map(|folder| format!("{folder}/{}", name.strip_prefix("./").unwrap_or(name))) {
+            Some(whole) => self.named(&whole),
+            None => self.named(name),
+        }
+    }
+
     pub fn opened(&mut self, process: u32, fd: i64, name: &str) {
-        let file = self.named(name);
+        let file = self.named_by(process, None, name);
         self.stands_for(process, fd, file);
     }
 
-    /// A process starts with the descriptors that another one has.
+    /// A process is in another folder from now on.
+    pub fn moved(&mut self, process: u32, folder: Option<u16>) {
+        if self.folders.len() < MOST_DESCRIPTORS || self.folders.contains_key(&process) {
+            self.folders.insert(process, folder);
+        }
+    }
+
+    /// A process starts with the descriptors that another one has, and in its folder.
     pub fn inherit(&mut self, parent: u32, child: u32) {
+        if parent != child {
+            match self.folders.get(&parent).copied() {
+                Some(folder) => self.moved(child, folder),
+                None => _ = self.folders.remove(&child),
+            }
+        }
         if parent == child || self.descriptors.len() >= MOST_DESCRIPTORS {
             return;
         }
@@ -106,7 +134,8 @@ impl Files {
         self.stands_for(process, fd, None);
     }
 
-    fn stands_for(&mut self, process: u32, fd: i64, file: Option<u16>) {
+    /// A descriptor became that of a file.
+    pub fn stands_for(&mut self, process: u32, fd: i64, file: Option<u16>) {
         let key = (process, fd);
         let has_room = self.descriptors.len() < MOST_DESCRIPTORS || self.descriptors.contains_key(&key);
         match file.filter(|_| has_room) {

@@ -21,6 +21,7 @@ use pocketstone_core::error::Context as _;
 use pocketstone_core::events::{Event, EventKind, SystemCall};
 use pocketstone_core::{Error, Result};
 use std::io::{BufRead, Read};
+use system_calls::Folder;
 use threads::Call;
 
 /// The event that names the file which a thread is opening, defined by the recorder where it can.
@@ -285,17 +286,28 @@ impl<'a> Reader<'a> {
             if let Some(fd) = system_calls::duplicates(name, arguments) {
                 self.threads.duplicates(line.pid, fd);
             }
+            if let Some(folder) = system_calls::moves(name, arguments) {
+                let process = self.process(line);
+                let folder = match folder {
+                    Folder::Named(name) => name.and_then(|name| self.files.named_by(process, None, name)),
+                    Folder::Open(fd) => self.files.of(process, fd),
+                };
+                self.threads.moves(line.pid, folder);
+            }
             return Ok(Some(format!("event not used: sys_{name}")));
         };
         let file = match (called.fd, called.name) {
             (Some(fd), _) => self.files.of(self.process(line), fd),
-            (None, Some(name)) => self.files.named(name),
+            (None, Some(name)) => self.files.named_by(self.process(line), called.folder, name),
             (None, None) => None,
         };
         let kind = EventKind::Enter { call: called.call, file, offset: called.offset, bytes: called.bytes };
         self.put(line, line.time_ns, kind, Twin::None);
         let name = called.name.map(str::to_owned);
-        self.threads.begins(line.pid, Call { call: called.call, fd: called.fd, name });
+        self.threads.begins(
+            line.pid,
+            Call { call: called.call, fd: called.fd, name, copies_to: called.copies_to, folder: called.folder },
+        );
         Ok(None)
     }
 
@@ -306,6 +318,9 @@ impl<'a> Reader<'a> {
         if let Some(fd) = self.threads.duplicated(line.pid).filter(|_| result >= 0) {
             self.files.duplicated(self.process(line), fd, result);
         }
+        if let Some(folder) = self.threads.moved(line.pid).filter(|_| result >= 0) {
+            self.files.moved(self.process(line), folder);
+        }
         let Some((call, begun)) = system_calls::kind(name).and_then(|call| Some((call, begun?))) else {
             return Ok(Some(format!("event not used: sys_{name} returned")));
         };
@@ -314,13 +329,26 @@ impl<'a> Reader<'a> {
         }
         let process = self.process(line);
         match (call, begun.fd, begun.name) {
-            (SystemCall::Open, _, Some(name)) if result >= 0 => self.files.opened(process, result, &name),
+            (SystemCall::Open, _, Some(name)) if result >= 0 => {
+                let file = self.files.named_by(process, begun.folder, &name);
+                self.files.stands_for(process, result, file);
+            }
             (SystemCall::Open, _, None) if result >= 0 => self.files.closed(process, result),
             (SystemCall::Close, Some(fd), _) => self.files.closed(process, fd),
             _ => {}
         }
         self.put(line, line.time_ns, EventKind::Exit { call, result }, Twin::None);
+        if let (Some(fd), Ok(bytes)) = (begun.copies_to, u64::try_from(result)) {
+            self.copied(line, self.files.of(process, fd), bytes);
+        }
         Ok(None)
+    }
+
+    /// The write of a call that read and wrote: what it took is in the read.
+    fn copied(&mut self, line: &Line<'_>, file: Option<u16>, bytes: u64) {
+        let call = SystemCall::Write;
+        self.put(line, line.time_ns, EventKind::Enter { call, file, offset: None, bytes }, Twin::None);
+        self.put(line, line.time_ns, EventKind::Exit { call, result: bytes as i64 }, Twin::None);
     }
 
     fn finished(&mut self, line: &Line<'_>, event: &str, body: &str) -> Option<String> {

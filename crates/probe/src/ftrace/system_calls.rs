@@ -16,6 +16,19 @@ pub(super) struct Called<'a> {
     pub bytes: u64,
     /// The file's name, on kernels that write it.
     pub name: Option<&'a str>,
+    /// The descriptor to which the kernel writes what the call reads from the other one.
+    pub copies_to: Option<i64>,
+    /// The descriptor of the folder that the name starts from; `None`: that which the process is in.
+    pub folder: Option<i64>,
+}
+
+/// Where a process goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Folder<'a> {
+    /// To a folder by its name, on kernels that write it.
+    Named(Option<&'a str>),
+    /// To that of a descriptor.
+    Open(i64),
 }
 
 /// The call that a kernel's name stands for, where a log follows it. Some arguments make a call another
@@ -23,6 +36,8 @@ pub(super) struct Called<'a> {
 pub(super) fn kind(name: &str) -> Option<SystemCall> {
     Some(match name {
         "read" | "pread64" | "readv" | "preadv" | "preadv2" => SystemCall::Read,
+        // With the write of what they read.
+        "sendfile" | "sendfile64" | "copy_file_range" | "splice" => SystemCall::Read,
         "write" | "pwrite64" | "writev" | "pwritev" | "pwritev2" => SystemCall::Write,
         "fsync" | "fdatasync" | "msync" | "sync_file_range" | "sync_file_range2" => SystemCall::Sync,
         "open" | "openat" | "openat2" | "creat" => SystemCall::Open,
@@ -36,6 +51,8 @@ pub(super) fn kind(name: &str) -> Option<SystemCall> {
 
 /// F_GETLK, F_SETLK and F_SETLKW, their 64-bit forms and those of open file descriptions.
 const LOCKS: [u64; 9] = [5, 6, 7, 12, 13, 14, 36, 37, 38];
+/// In the place of a folder's descriptor: the folder that the process is in.
+const AT_FDCWD: i64 = -100;
 /// unlinkat's AT_REMOVEDIR.
 const REMOVE_FOLDER: u64 = 0x200;
 
@@ -49,8 +66,11 @@ pub(super) fn enter<'a>(name: &str, arguments: &'a str, narrow: bool) -> Result<
     let Some(call) = kind(name) else { return Ok(None) };
     let value = |wanted: &str| argument(arguments, wanted).and_then(number);
     let must = |wanted: &str| value(wanted).ok_or(());
-    let mut called = Called { call, fd: None, offset: None, bytes: 0, name: None };
+    let mut called = Called { call, fd: None, offset: None, bytes: 0, name: None, copies_to: None, folder: None };
     let wide = |offset: u64| if narrow { None } else { Some(offset) };
+    if let "openat" | "openat2" | "unlinkat" = name {
+        called.folder = value("dfd").map(descriptor).filter(|fd| *fd != AT_FDCWD);
+    }
     match name {
         "open" | "openat" | "openat2" | "creat" => called.name = quoted(arguments, "filename"),
         "unlink" => called.name = quoted(arguments, "pathname"),
@@ -61,8 +81,15 @@ pub(super) fn enter<'a>(name: &str, arguments: &'a str, narrow: bool) -> Result<
             called.name = quoted(arguments, "pathname");
         }
         "msync" => called.bytes = must("len")?,
-        // An int: -1 is no descriptor.
-        _ => called.fd = Some(i64::from(must("fd")? as u32 as i32)),
+        "sendfile" | "sendfile64" => {
+            (called.fd, called.copies_to) = (Some(descriptor(must("in_fd")?)), Some(descriptor(must("out_fd")?)));
+            called.bytes = must("count")?;
+        }
+        "copy_file_range" | "splice" => {
+            (called.fd, called.copies_to) = (Some(descriptor(must("fd_in")?)), Some(descriptor(must("fd_out")?)));
+            called.bytes = must("len")?;
+        }
+        _ => called.fd = Some(descriptor(must("fd")?)),
     }
     match name {
         "read" | "write" => called.bytes = must("count")?,
@@ -85,13 +112,27 @@ const DUPLICATES: [u64; 2] = [0, 1030];
 /// The descriptor that a call's start says is to be known by another number, too, which the call returns.
 pub(super) fn duplicates(name: &str, arguments: &str) -> Option<i64> {
     let value = |wanted: &str| argument(arguments, wanted).and_then(number);
-    let descriptor = match name {
+    let fd = match name {
         "dup" => value("fildes"),
         "dup2" | "dup3" => value("oldfd"),
         "fcntl" | "fcntl64" => value("fd").filter(|_| value("cmd").is_some_and(|cmd| DUPLICATES.contains(&cmd))),
         _ => None,
     };
-    descriptor.map(|fd| i64::from(fd as u32 as i32))
+    fd.map(descriptor)
+}
+
+/// An int: -1 is no descriptor.
+fn descriptor(value: u64) -> i64 {
+    i64::from(value as u32 as i32)
+}
+
+/// The folder that a call's start says is to be the process's.
+pub(super) fn moves<'a>(name: &str, arguments: &'a str) -> Option<Folder<'a>> {
+    match name {
+        "chdir" => Some(Folder::Named(quoted(arguments, "filename"))),
+        "fchdir" => argument(arguments, "fd").and_then(number).map(|fd| Folder::Open(descriptor(fd))),
+        _ => None,
+    }
 }
 
 /// What a call returned. An error is a small negative number, in as many bits as the machine has.
@@ -135,7 +176,18 @@ mod tests {
     #[test]
     fn arguments_as_a_6_18_kernel_writes_them() {
         let read = enter("pread64", "fd: 3, buf: 0x557064035540, count: 0x2328, pos: 0", false).unwrap().unwrap();
-        assert_eq!(read, Called { call: SystemCall::Read, fd: Some(3), offset: Some(0), bytes: 9000, name: None });
+        assert_eq!(
+            read,
+            Called {
+                call: SystemCall::Read,
+                fd: Some(3),
+                offset: Some(0),
+                bytes: 9000,
+                name: None,
+                copies_to: None,
+                folder: None
+            }
+        );
         // A 32-bit kernel's `pos` is the padding before the register pair.
         assert_eq!(
             enter("pread64", "fd: 3, buf: 0x5570, count: 0x10, pos: 0xbeef", true).unwrap().unwrap().offset,

@@ -188,6 +188,100 @@ fn descriptors_follow_starts_and_redirections() {
     assert_eq!(reading.started, [(10, 11)]);
 }
 
+/// As cat and cp copy: the kernel moves the bytes, and the program never has them.
+#[test]
+fn calls_that_copy_read_one_file_and_write_another() {
+    let lines = [
+        "cat-10 (10) [000] .... 1.0: sys_sendfile64(out_fd: 1, in_fd: 3, offset: 0, count: 0x1000000)",
+        "cat-10 (10) [000] .... 1.1: sys_sendfile64 -> 0x10000",
+        "cp-10 (10) [000] .... 1.2: sys_copy_file_range(fd_in: 3, off_in: 0, fd_out: 1, off_out: 0, len: 20, flags: 0)",
+        "cp-10 (10) [000] .... 1.3: sys_copy_file_range -> 0x20",
+        // From a pipe.
+        "cp-10 (10) [000] .... 1.4: sys_splice(fd_in: 5, off_in: 0, fd_out: 1, off_out: 0x7f, len: 7, flags: 0)",
+        "cp-10 (10) [000] .... 1.5: sys_splice -> 6",
+        // It fails: nothing is written.
+        "cp-10 (10) [000] .... 1.6: sys_copy_file_range(fd_in: 3, off_in: 0, fd_out: 1, off_out: 0, len: 9, flags: 0)",
+        "cp-10 (10) [000] .... 1.7: sys_copy_file_range -> 0xffffffffffffffee",
+    ];
+    let open = |fd, name: &str| OpenFile { process: 10, fd, name: name.to_owned() };
+    let context = Context { open: vec![open(3, "/from"), open(1, "/to")], ..Context::default() };
+    let reading = read(format!("{}\n", lines.join("\n")).as_bytes(), &context).unwrap();
+    assert_eq!(reading.log.files, ["/from", "/to"]);
+    use EventKind::{Enter, Exit};
+    use SystemCall::{Read, Write};
+    let enter = |call, file, bytes| Enter { call, file, offset: None, bytes };
+    let exit = |call, result| Exit { call, result };
+    let expected = [
+        (1_000_000_000, enter(Read, Some(0), 1 << 24)),
+        (1_100_000_000, exit(Read, 1 << 16)),
+        (1_100_000_000, enter(Write, Some(1), 1 << 16)),
+        (1_100_000_000, exit(Write, 1 << 16)),
+        (1_200_000_000, enter(Read, Some(0), 32)),
+        (1_300_000_000, exit(Read, 32)),
+        (1_300_000_000, enter(Write, Some(1), 32)),
+        (1_300_000_000, exit(Write, 32)),
+        (1_400_000_000, enter(Read, None, 7)),
+        (1_500_000_000, exit(Read, 6)),
+        (1_500_000_000, enter(Write, Some(1), 6)),
+        (1_500_000_000, exit(Write, 6)),
+        (1_600_000_000, enter(Read, Some(0), 9)),
+        (1_700_000_000, exit(Read, -18)),
+    ];
+    assert_eq!(reading.log.events.iter().map(|e| (e.time_ns, e.kind)).collect::<Vec<_>>(), expected);
+}
+
+/// Names start from the folder that a call names or the process is in, as far as the kernel says which that is.
+#[test]
+fn names_start_from_the_folders_of_their_calls_and_processes() {
+    let open = |pid: u32, dfd: &str, name: &str, fd: u32| {
+        [
+            format!(
+                "a-{pid} ({pid}) [000] .... 1.0: sys_openat(dfd: {dfd}, filename: 0x7f \"{name}\", flags: 0, mode: 0)"
+            ),
+            format!("a-{pid} ({pid}) [000] .... 1.0: sys_openat -> {fd}"),
+        ]
+    };
+    let line = |pid: u32, what: &str| [format!("a-{pid} ({pid}) [000] .... 1.0: {what}"), String::new()];
+    let here = "0xffffff9c";
+    let lines = [
+        open(10, here, "./one", 3),
+        open(10, here, "sub", 4),
+        open(10, "4", "two", 5),
+        // Of a folder that nobody knows.
+        open(10, "9", "three", 5),
+        line(10, "sys_fchdir(fd: 4)"),
+        line(10, "sys_fchdir -> 0"),
+        open(10, here, "four", 5),
+        line(10, "sched_process_fork: comm=a pid=10 child_comm=a child_pid=11"),
+        line(10, "sys_chdir(filename: 0x5607cc952000)"),
+        line(10, "sys_chdir -> 0xfffffffffffffffe"),
+        open(10, here, "five", 5),
+        line(10, "sys_chdir(filename: 0x5607cc952000)"),
+        line(10, "sys_chdir -> 0"),
+        open(10, here, "six", 5),
+        line(11, "sys_chdir(filename: 0x7f \"in\")"),
+        line(11, "sys_chdir -> 0"),
+        open(11, here, "seven", 5),
+        open(12, here, "eight", 5),
+    ];
+    let text: String = lines.concat().into_iter().map(|line| line + "\n").collect();
+    let context = Context { folder: Some("/d".into()), ..Context::default() };
+    let files = read(text.as_bytes(), &context).unwrap().log.files;
+    let expected = [
+        "/d/one",
+        "/d/sub",
+        "/d/sub/two",
+        "three",
+        "/d/sub/four",
+        "/d/sub/five",
+        "six",
+        "/d/sub/in",
+        "/d/sub/in/seven",
+        "/d/eight",
+    ];
+    assert_eq!(files, expected);
+}
+
 #[test]
 fn a_log_may_have_line_ends_of_a_terminal_and_be_cut_off() {
     let text = "# x\r\na-1 [000] .... 1.0: cpu_idle: state=1 cpu_id=0\r\n\r\na-1 [000] .... 1.5: sched_switch: prev_co";

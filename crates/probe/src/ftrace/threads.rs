@@ -19,6 +19,10 @@ pub(crate) struct Call {
     pub fd: Option<i64>,
     /// The file that is opened.
     pub name: Option<String>,
+    /// The descriptor to which the kernel writes what the call reads.
+    pub copies_to: Option<i64>,
+    /// The descriptor of the folder that the name starts from; `None`: that which the process is in.
+    pub folder: Option<i64>,
 }
 
 /// What is known of each thread by its number.
@@ -34,6 +38,8 @@ pub(crate) struct Threads {
     name_bytes: usize,
     /// Those that are about to have a descriptor by another number, too, and the one they have it by.
     duplicating: HashMap<u32, i64>,
+    /// Those that are about to go to a folder, and its index among the files' names where it is known.
+    moving: HashMap<u32, Option<u16>>,
 }
 
 impl Threads {
@@ -107,6 +113,17 @@ impl Threads {
         self.duplicating.remove(&thread)
     }
 
+    pub fn moves(&mut self, thread: u32, folder: Option<u16>) {
+        if self.moving.len() < MOST_THREADS || self.moving.contains_key(&thread) {
+            self.moving.insert(thread, folder);
+        }
+    }
+
+    /// The folder that a thread was about to go to.
+    pub fn moved(&mut self, thread: u32) -> Option<Option<u16>> {
+        self.moving.remove(&thread)
+    }
+
     /// Names by thread, ascending.
     pub fn into_names(self) -> Vec<(u32, String)> {
         let mut names: Vec<_> = self.names.into_iter().collect();
@@ -120,7 +137,7 @@ mod tests {
     use super::*;
 
     fn opening(name: Option<&str>) -> Call {
-        Call { call: SystemCall::Open, fd: None, name: name.map(str::to_owned) }
+        Call { call: SystemCall::Open, fd: None, name: name.map(str::to_owned), copies_to: None, folder: None }
     }
 
     /// Calls that never end, which open files with long names; a name by the event that has it counts alike.

@@ -14,12 +14,15 @@ const THE_SAME_EACH_TIME: [&str; 6] =
 /// Refuses what cannot be packed.
 ///
 /// # Errors
-/// `ErrorKind::User` if there is no such file or folder.
+/// `ErrorKind::User` if there is no such file or folder, or it is something else.
 pub fn check(path: &Path) -> Result<()> {
-    fs::metadata(path)
-        .map(|_| ())
-        .user(|| format!("cannot read {}", path.display()))
-        .map_err(|e| e.hint("command_files is a folder, a tar file or one other file, relative to the study's folder"))
+    let hint = "command_files is a folder, a tar file or one other file, relative to the study's folder";
+    let facts = fs::metadata(path).user(|| format!("cannot read {}", path.display())).map_err(|e| e.hint(hint))?;
+    // Anything else may have no end, or wait for somebody who writes.
+    match facts.is_dir() || facts.is_file() {
+        true => Ok(()),
+        false => Err(Error::user(format!("{} is neither a folder nor a regular file", path.display())).hint(hint)),
+    }
 }
 
 /// Endings of tar files' names; everything else that is no folder is a file to be packed itself.
@@ -113,7 +116,7 @@ mod tests {
         assert_eq!(pack(&two.join("a"), &into).unwrap(), pack(&alone, &into).unwrap());
         let kept = fs::read_dir(&into).unwrap().count();
         fs::write(home.path().join("no.tar.gz"), "text").unwrap();
-        for wrong in [home.path().join("none"), home.path().join("no.tar.gz")] {
+        for wrong in [home.path().join("none"), home.path().join("no.tar.gz"), "/dev/zero".into()] {
             assert!(pack(&wrong, &into).unwrap_err().cure().is_some());
         }
         assert_eq!(fs::read_dir(&into).unwrap().count(), kept, "nothing is left of what failed");

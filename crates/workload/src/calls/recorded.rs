@@ -54,6 +54,8 @@ pub enum Act {
     SetAttributes(OpenId),
     /// A file got a size.
     Truncate(OpenId, u64),
+    /// Room was made in a file up to here, which is its size from now on if it was smaller.
+    Allocate(OpenId, u64),
     /// The last descriptor was closed.
     Close(OpenId),
     /// The names of a folder were read.
@@ -236,6 +238,7 @@ impl World {
                 }
                 Act::Read(open, offset, bytes) if bytes > 0 => world.at_least(open, offset.saturating_add(bytes)),
                 Act::Write(open, offset, bytes) => world.grow(open, offset, bytes),
+                Act::Allocate(open, end) => world.grow(open, end, 0),
                 Act::Truncate(open, bytes) => {
                     if let Some(thing) = world.open.get(&open) {
                         world.resize(*thing, bytes);
@@ -413,8 +416,11 @@ impl<'a> Making<'a> {
             Act::Open(path, open, opening) => self.make_open(path, open, opening),
             Act::Read(open, offset, bytes) => {
                 let Some((file, thing)) = self.file(open) else { return };
-                let bytes = bytes.min(self.sizes[thing].saturating_sub(offset));
-                self.add(Operation::Read { file, offset, bytes });
+                let there = self.sizes[thing].saturating_sub(offset);
+                if there < bytes {
+                    self.leave_out("bytes read behind where no recorded call made the file end");
+                }
+                self.add(Operation::Read { file, offset, bytes: bytes.min(there) });
             }
             Act::Write(open, offset, bytes) => {
                 let Some((file, thing)) = self.file(open).filter(|_| bytes > 0) else { return };
@@ -448,6 +454,11 @@ impl<'a> Making<'a> {
                 let Some((file, thing)) = self.file(open) else { return };
                 self.sizes[thing] = bytes;
                 self.add(Operation::Truncate { file, bytes });
+            }
+            Act::Allocate(open, end) => {
+                let Some((file, thing)) = self.file(open).filter(|(_, thing)| self.sizes[*thing] < end) else { return };
+                self.sizes[thing] = end;
+                self.add(Operation::Truncate { file, bytes: end });
             }
             Act::Close(open) => {
                 let Some(Descriptor { path, file: Some((file, _)), .. }) = self.open.remove(&open) else { return };
@@ -539,6 +550,8 @@ struct Names {
     common: String,
     given: HashMap<PathId, String>,
     used: BTreeSet<String>,
+    /// The number to try next behind a name that more than one path has.
+    next: HashMap<String, u32>,
 }
 
 impl Names {
@@ -556,7 +569,7 @@ impl Names {
             }
             common
         });
-        Names { common: common.to_owned(), given: HashMap::new(), used: BTreeSet::new() }
+        Names { common: common.to_owned(), given: HashMap::new(), used: BTreeSet::new(), next: HashMap::new() }
     }
 
     /// A path below the common folder, with `%` for slashes; a number makes it one that no other has.
@@ -572,11 +585,12 @@ impl Names {
             name.pop();
         }
         let bare = if ["", ".", ".."].contains(&name.as_str()) { "file".to_owned() } else { name };
-        let numbered = (2..).map(|number| format!("{bare}%{number}"));
-        let mut free = std::iter::once(bare.clone()).chain(numbered).filter(|name| !self.used.contains(name));
-        // One of them is free: there are more numbers than names.
-        let name = free.next().unwrap_or_default();
-        self.used.insert(name.clone());
+        let number = self.next.entry(bare.clone()).or_insert(2);
+        let mut name = bare.clone();
+        while !self.used.insert(name.clone()) {
+            name = format!("{bare}%{number}");
+            *number += 1;
+        }
         self.given.insert(path, name.clone());
         name
     }

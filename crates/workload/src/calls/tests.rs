@@ -74,6 +74,8 @@ fn a_wrong_file_of_calls_is_refused_with_its_line() {
     assert_eq!(read(threads, "my.calls", &selection()).unwrap().operations.len(), 4);
     let late = read(b"pocketstone-calls 1\nlist\nfile 0 a\n", "f", &selection()).unwrap_err();
     assert!(late.message().contains("after the first call"), "{}", late.message());
+    let later = read(b"pocketstone-calls 2\nopen 0 read\n", "f", &selection()).unwrap_err();
+    assert!(later.message().contains("line 1: it is not `pocketstone-calls 1`"), "{}", later.message());
     let below = read(TEXT.as_bytes(), "f", &Selection { below: "/d".into(), ..selection() }).unwrap_err();
     assert!(below.cure().is_some_and(|cure| cure.contains("calls_below")));
 }

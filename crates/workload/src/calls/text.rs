@@ -11,6 +11,9 @@ use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
+/// What the first line begins with, whatever the version of the format.
+pub const KIND: &str = "pocketstone-calls ";
+
 /// The first line.
 pub const HEAD: &str = "pocketstone-calls 1";
 

@@ -88,7 +88,7 @@ pub fn import(
         skipped: Vec::new(),
     };
     log.trace.image = database_image;
-    match android::entries(queries) {
+    match android::entries(queries)? {
         Some(entries) => log.entries(entries)?,
         None => log.whole()?,
     }

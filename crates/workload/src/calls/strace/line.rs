@@ -1,6 +1,7 @@
 //! One line of strace: whose it is, when it began, and the parts of a call.
 
 use crate::operation::MOST_PAUSE_NS;
+use std::borrow::Cow;
 
 /// A line.
 pub struct Line<'a> {
@@ -39,7 +40,7 @@ pub struct Call<'a> {
     /// What it returned; `None`: it did not.
     pub result: Option<i64>,
     /// The path of the descriptor that it returned, where strace was told to write it.
-    pub result_path: Option<&'a str>,
+    pub result_path: Option<Cow<'a, str>>,
     /// The name of the error.
     pub error: Option<&'a str>,
     /// How long it took, in ns.
@@ -132,13 +133,17 @@ pub fn call(text: &str) -> Result<Call<'_>, &'static str> {
         }
         number => Some(number.parse::<i64>().map_err(|_| "the result is not understood")?),
     };
-    let result_path = more.strip_prefix('<').and_then(|more| annotation(more).map(|(path, _)| path));
+    let result_path = more.strip_prefix('<').and_then(annotated);
     let error = (result == Some(-1)).then(|| more.split_whitespace().next()).flatten();
     Ok(Call { name, arguments, result, result_path, error, took_ns })
 }
 
-/// What is between `<` and its `>`, and what follows. Sockets have brackets with arrows in them.
+/// What is between `<` and its `>` as it is written, and what follows. Sockets have brackets with arrows in them; in
+/// paths strace escapes arrows, and leaves brackets.
 fn annotation(text: &str) -> Option<(&str, &str)> {
+    if text.starts_with('/') {
+        return text.split_once('>');
+    }
     let mut depth = 0;
     for (at, byte) in text.bytes().enumerate() {
         match byte {
@@ -149,6 +154,11 @@ fn annotation(text: &str) -> Option<(&str, &str)> {
         }
     }
     None
+}
+
+/// The path, or what else there is, between `<` and its `>`.
+fn annotated(text: &str) -> Option<Cow<'_, str>> {
+    annotation(text).and_then(|(path, _)| unescape(path))
 }
 
 /// The arguments up to the closing parenthesis, and what is behind it.
@@ -210,7 +220,15 @@ pub fn string(argument: &str) -> Option<String> {
     if end != argument.len() - 1 {
         return None;
     }
-    let mut bytes = inner.as_bytes()[..end - 1].iter().copied().peekable();
+    unescape(&inner[..end - 1]).map(Cow::into_owned)
+}
+
+/// A text whose special characters are written as in C; `None`: one of them is not whole.
+fn unescape(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('\\') {
+        return Some(Cow::Borrowed(text));
+    }
+    let mut bytes = text.bytes().peekable();
     let mut made = Vec::new();
     while let Some(byte) = bytes.next() {
         if byte != b'\\' {
@@ -239,17 +257,17 @@ pub fn string(argument: &str) -> Option<String> {
             other => other,
         });
     }
-    Some(String::from_utf8_lossy(&made).into_owned())
+    Some(Cow::Owned(String::from_utf8_lossy(&made).into_owned()))
 }
 
 /// The number of a descriptor, and its path where `-y` wrote it; `None` behind a number: no path.
-pub fn descriptor(argument: &str) -> Option<(i64, Option<&str>)> {
+pub fn descriptor(argument: &str) -> Option<(i64, Option<Cow<'_, str>>)> {
     let end = argument.find('<').unwrap_or(argument.len());
     let number = match &argument[..end] {
         "AT_FDCWD" => AT_CWD,
         number => number.parse().ok()?,
     };
-    Some((number, argument[end..].strip_prefix('<').and_then(annotation).map(|(path, _)| path)))
+    Some((number, argument[end..].strip_prefix('<').and_then(annotated)))
 }
 
 /// The descriptor that stands for the current folder.

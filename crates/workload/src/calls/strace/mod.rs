@@ -1,5 +1,6 @@
 //! Texts of `strace -f -T`, also with `-t`, `-tt`, `-ttt`, `-y`, `-yy`, `-o FILE`, from strace 4.20 on.
 
+mod argument;
 mod line;
 mod process;
 
@@ -16,6 +17,9 @@ const CURE: &str = "record it with `strace -f -T -ttt -y -o FILE PROGRAM`";
 
 /// A day in ns, after which the times of `-tt` begin again.
 const DAY_NS: u64 = 86_400 * 1_000_000_000;
+
+/// A year in ns: a clock that was ever set has more since 1970.
+const YEAR_NS: u64 = 365 * DAY_NS;
 
 /// The calls of a text; `name` is that of its file.
 ///
@@ -63,7 +67,8 @@ impl Reader {
         let Some(Line { pid, start_ns, of_day, what }) = line::parse(text)? else { return Ok(()) };
         let start_ns = match start_ns {
             Some(ns) if of_day => Some(self.over_midnight(ns).ok_or("the time is not understood")?),
-            other => other,
+            Some(ns) => Some(self.since_the_epoch(ns)?),
+            None => None,
         };
         if let What::Attached(child) = what {
             let starting = self.begun_by().first().map(|(parent, call)| (*parent, (*call).to_owned()));
@@ -101,6 +106,16 @@ impl Reader {
     fn begun_by(&self) -> Vec<(u32, &str)> {
         let starts = |begun: &Begun| process::STARTS.iter().any(|call| begun.text.starts_with(call));
         self.begun.iter().filter(|(_, begun)| starts(begun)).map(|(pid, begun)| (*pid, begun.text.as_str())).collect()
+    }
+
+    /// A time that is not of the day. Those of `strace -r`, since the line before, become smaller; a machine whose clock
+    /// is set back has times of more than seconds.
+    fn since_the_epoch(&mut self, ns: u64) -> Result<u64, &'static str> {
+        if ns < self.last_ns && ns < YEAR_NS {
+            return Err("the time is since the line before, as with -r");
+        }
+        self.last_ns = ns;
+        Ok(ns)
     }
 
     /// A time of day as one since the first day's start; `None`: no recording goes on that long.

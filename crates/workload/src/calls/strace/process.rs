@@ -2,6 +2,7 @@
 
 use super::super::recorded::{AT_END, Act, OpenId, Opening, Recorded, Span};
 use super::super::text::MOST_CALL_BYTES;
+use super::argument::{TOO_LARGE, UNKNOWN, offset, place, plain, pointed, size};
 use super::line::{AT_CWD, Call, descriptor, field, number, string};
 use crate::operation::MOST_FILE_BYTES;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -55,13 +56,9 @@ pub struct Processes {
     first: Option<u32>,
     /// Those that ended before the call that started them returned: a parent may be held up for that long.
     short_lived: HashSet<u32>,
+    /// Folders that are reached by a symbolic link, and where they are.
+    linked: HashMap<String, String>,
 }
-
-/// Arguments that a text has not, or in another form.
-const UNKNOWN: &str = "the call's arguments are not understood";
-
-/// Sizes and places that Linux has not.
-const TOO_LARGE: &str = "no file has so many bytes";
 
 impl Processes {
     /// What was recorded; files that are open stay so.
@@ -183,7 +180,7 @@ impl Processes {
             return Some(known.file);
         }
         // Standard input, output and errors are the user's terminal, or where that was led to.
-        let path = path.filter(|path| path.starts_with('/') && number > 2)?.to_owned();
+        let path = path.filter(|path| path.starts_with('/') && number > 2)?.into_owned();
         let opening = Opening { writes: true, ..Opening::default() };
         self.open(pid, number, &path, opening, false, None);
         Some(self.files.len() - 1)
@@ -197,14 +194,40 @@ impl Processes {
         self.give(pid, number, Descriptor { file: self.files.len() - 1, closed_by_exec });
     }
 
-    /// A path from the folder that a call names, or the process is in.
+    /// A path from the folder that a call names, or the process is in, where it leads to as far as opens have said.
     fn resolve(&mut self, pid: u32, folder: &str, path: &str) -> Option<String> {
+        let path = self.as_given(pid, folder, path)?;
+        let mut above = path.as_str();
+        while let Some((folder, _)) = above.rsplit_once('/') {
+            if let Some(leads) = self.linked.get(folder) {
+                return Some(format!("{leads}{}", &path[folder.len()..]));
+            }
+            above = folder;
+        }
+        Some(path)
+    }
+
+    /// An open says where a path leads to. The same last name in another folder: the folder is reached by a link.
+    fn learn_link(&mut self, given: &str, leads: &str) {
+        let (Some((folder, name)), Some((there, its_name))) = (given.rsplit_once('/'), leads.rsplit_once('/')) else {
+            return;
+        };
+        if folder == there {
+            // It was the file alone that was a link.
+            self.linked.remove(folder);
+        } else if name == its_name && given.starts_with('/') {
+            self.linked.insert(folder.to_owned(), there.to_owned());
+        }
+    }
+
+    /// A path from the folder that a call names, or the process is in.
+    fn as_given(&mut self, pid: u32, folder: &str, path: &str) -> Option<String> {
         self.learn_folder(pid, folder);
         if path.starts_with('/') {
             return Some(plain(path));
         }
         let from = match descriptor(folder)? {
-            (_, Some(said)) => said.to_owned(),
+            (_, Some(said)) => said.into_owned(),
             (AT_CWD, None) => self.process(pid).folder.clone(),
             (_, None) => {
                 let file = self.file(pid, folder)?;
@@ -217,7 +240,7 @@ impl Processes {
     /// With `-y` calls say which folder the process is in; others start from there without saying so.
     fn learn_folder(&mut self, pid: u32, folder: &str) {
         if let Some((AT_CWD, Some(said))) = descriptor(folder) {
-            said.clone_into(&mut self.process(pid).folder);
+            self.process(pid).folder = said.into_owned();
         }
     }
 
@@ -286,6 +309,15 @@ impl Processes {
                     self.recorded.push(span, Act::Truncate(self.files[file].open, bytes));
                 }
             }
+            "fallocate" if argument(1)? == "0" => {
+                let end = place(argument(2)?)?.saturating_add(place(argument(3)?)?);
+                if end > MOST_FILE_BYTES {
+                    return Err(TOO_LARGE);
+                }
+                if let Some(file) = self.file(pid, argument(0)?) {
+                    self.recorded.push(span, Act::Allocate(self.files[file].open, end));
+                }
+            }
             "truncate" | "truncate64" => {
                 let bytes = place(call.arguments.last().ok_or(UNKNOWN)?)?;
                 let path = self.named(pid, call, "AT_FDCWD", 0)?;
@@ -303,7 +335,13 @@ impl Processes {
                 let range = number(argument(0)?).zip(number(argument(1)?)).ok_or(UNKNOWN)?;
                 let held = self.table(pid).descriptors.keys().filter(|n| (range.0..=range.1).contains(&(**n as u64)));
                 let held: Vec<i64> = held.copied().collect();
-                held.into_iter().for_each(|number| self.close(pid, number, None));
+                let at_exec = call.arguments.get(2).is_some_and(|flags| flags.contains("CLOSE_RANGE_CLOEXEC"));
+                for number in held {
+                    match self.table(pid).descriptors.get_mut(&number).filter(|_| at_exec) {
+                        Some(descriptor) => descriptor.closed_by_exec = true,
+                        None => self.close(pid, number, None),
+                    }
+                }
             }
             "dup" | "dup2" | "dup3" => {
                 let exec = call.arguments.get(2).is_some_and(|flags| flags.contains("O_CLOEXEC"));
@@ -416,16 +454,25 @@ impl Processes {
     ) -> Result<(), &'static str> {
         let number = call.result.unwrap_or(-1);
         self.learn_folder(pid, folder);
-        let path = match call.result_path.filter(|path| path.starts_with('/')) {
-            Some(path) => path.to_owned(),
+        let flag = |name: &str| flags.split('|').any(|flag| flag == name);
+        let unnamed = flag("O_TMPFILE");
+        let path = match call.result_path.as_deref().filter(|path| path.starts_with('/')) {
+            Some(leads) => {
+                let given = call.arguments.get(at).and_then(|path| string(path));
+                if let Some(given) = given.and_then(|given| self.as_given(pid, folder, &given)).filter(|_| !unnamed) {
+                    self.learn_link(&given, leads);
+                }
+                leads.to_owned()
+            }
+            // The call names the folder of a file that has no name.
+            None if unnamed => format!("{}/#{}", self.named(pid, call, folder, at)?, self.files.len()),
             None => self.named(pid, call, folder, at)?,
         };
-        let flag = |name: &str| flags.split('|').any(|flag| flag == name);
         let opening = Opening {
             writes: flag("O_WRONLY") || flag("O_RDWR"),
             appends: flag("O_APPEND"),
-            creates: flag("O_CREAT"),
-            exclusive: flag("O_EXCL"),
+            creates: flag("O_CREAT") || unnamed,
+            exclusive: flag("O_EXCL") || unnamed,
             truncates: flag("O_TRUNC"),
             syncs: flag("O_SYNC") || flag("O_DSYNC"),
         };
@@ -548,53 +595,5 @@ impl Processes {
             self.recorded.push(None, Act::OpenSize(self.files[file].open, bytes));
         }
         Ok(())
-    }
-}
-
-/// The offset of a call that has one; -1: that of the descriptor.
-fn offset(argument: &str) -> Result<Option<u64>, &'static str> {
-    match argument {
-        "-1" => Ok(None),
-        offset => place(offset).map(Some),
-    }
-}
-
-/// The offset that a pointer leads to; NULL: that of the descriptor. An address says nothing.
-fn pointed(argument: &str) -> Result<Option<u64>, &'static str> {
-    match argument {
-        "NULL" => Ok(None),
-        offset if offset.starts_with('[') => place(offset).map(Some),
-        _ => Err(UNKNOWN),
-    }
-}
-
-/// A place in a file, or its size.
-fn place(argument: &str) -> Result<u64, &'static str> {
-    let bytes = number(argument).ok_or(UNKNOWN)?;
-    (bytes <= MOST_FILE_BYTES).then_some(bytes).ok_or(TOO_LARGE)
-}
-
-/// The size in what a call says of a file, if it is there.
-fn size(says: &str) -> Result<Option<u64>, &'static str> {
-    match field(says, "_size=").and_then(number) {
-        Some(bytes) if bytes > MOST_FILE_BYTES => Err(TOO_LARGE),
-        found => Ok(found),
-    }
-}
-
-/// A path without empty parts, `.` and `..`.
-fn plain(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." if parts.last().is_some_and(|last| *last != "..") => _ = parts.pop(),
-            part => parts.push(part),
-        }
-    }
-    match (path.starts_with('/'), parts.is_empty()) {
-        (true, _) => format!("/{}", parts.join("/")),
-        (false, true) => ".".to_owned(),
-        (false, false) => format!("./{}", parts.join("/")),
     }
 }

@@ -119,6 +119,73 @@ fn a_path_without_a_folder_starts_where_other_calls_say_that_the_process_is() {
 }
 
 #[test]
+fn names_are_the_same_in_arguments_and_behind_descriptors() {
+    // As strace 6.1 writes `café.db`, `x > y`, `"q"` and `a[b`.
+    for (name, replayed_name) in
+        [("caf\\303\\251.db", "café.db"), ("x \\76 y", "x > y"), ("\\\"q\\\"", "\"q\""), ("a[b", "a[b"), ("a]b", "a]b")]
+    {
+        let text = format!(
+            "openat(AT_FDCWD</d/{name}>, \"{name}\", O_RDWR|O_CREAT, 0600) = 3</d/{name}/{name}>\n\
+             write(3</d/{name}/{name}>, \"x\", 1) = 1\n\
+             read(7</d/{name}/z>, \"x\", 1) = 1\n\
+             close(3</d/{name}/{name}>) = 0\n\
+             unlink(\"/d/{name}/{name}\") = 0\n"
+        );
+        let expected = format!(
+            "file 1 z; name {replayed_name}; open 1 new; write 1 0 1; open 0 write; read 0 0 1; close 1; delete 1"
+        );
+        assert_eq!(replayed(&text), expected);
+    }
+    // What is no path has brackets in pairs, with arrows in them.
+    let text = "open(\"/d/f\", O_RDONLY) = 3\nread(4<TCP:[127.0.0.1:1->127.0.0.1:2]>, \"\", 9) = 9\nclose(3) = 0\n";
+    assert_eq!(replayed(text), "file 0 f; open 0 read; close 0");
+}
+
+#[test]
+fn descriptors_may_be_closed_by_the_next_exec() {
+    let text = "1 openat(AT_FDCWD, \"/d/f\", O_RDWR) = 3\n\
+                1 close_range(3, 4294967295, CLOSE_RANGE_CLOEXEC) = 0\n\
+                1 write(3, \"1234\", 4) = 4\n\
+                1 execve(\"/bin/true\", [\"true\"], 0x7f /* 3 vars */) = 0\n\
+                1 write(3, \"12\", 2) = 2\n";
+    assert_eq!(replayed(text), "file 0 f; open 0 write; write 0 0 4; close 0");
+    let closed = text.replace("CLOSE_RANGE_CLOEXEC", "0");
+    assert_eq!(replayed(&closed), "file 0 f; open 0 write; close 0");
+}
+
+#[test]
+fn folders_behind_symbolic_links_are_where_they_lead() {
+    // /d/current is a link to /d/v1, and /d/one/a to /d/two/a, which /d/one/b shows.
+    let text = "openat(AT_FDCWD</>, \"/d/current/f\", O_RDWR|O_CREAT, 0600) = 3</d/v1/f>\n\
+                rename(\"/d/current/f\", \"/d/current/g\") = 0\n\
+                openat(AT_FDCWD</>, \"/d/v1/g\", O_RDONLY) = 4</d/v1/g>\n\
+                unlink(\"/d/current/g\") = 0\n\
+                openat(AT_FDCWD</>, \"/d/one/a\", O_RDWR) = 5</d/two/a>\n\
+                openat(AT_FDCWD</>, \"/d/one/b\", O_RDWR) = 6</d/one/b>\n\
+                unlink(\"/d/one/b\") = 0\n";
+    let expected = "file 0 two%a; file 0 one%b; name v1%f; name v1%g; open 2 new; rename 2 3; open 3 read; delete 3; \
+                    open 0 write; open 1 write; delete 1";
+    assert_eq!(replayed(text), expected);
+}
+
+#[test]
+fn files_without_a_name_and_with_room_made_for_them_are_replayed() {
+    let calls = "write(3, \"\", 10) = 10\nfsync(3) = 0\nclose(3) = 0\n";
+    let text = format!("open(\"/d/f\", O_RDONLY) = 9\nopen(\"/d\", O_RDWR|O_TMPFILE, 0600) = 3\n{calls}");
+    let expected = "file 0 f; name #1; open 0 read; open 1 new; write 1 0 10; sync 1; close 1";
+    assert_eq!(replayed(&text), expected);
+    let text = "open(\"/d/f\", O_RDWR|O_CREAT|O_EXCL, 0600) = 3\nfallocate(3, 0, 4096, 61440) = 0\n\
+                pread64(3, \"\", 10, 50000) = 10\nfallocate(3, 0, 0, 4096) = 0\n\
+                fallocate(3, FALLOC_FL_KEEP_SIZE, 0, 99999) = 0\n";
+    assert_eq!(replayed(text), "name f; open 0 new; truncate 0 65536; read 0 50000 10");
+    assert_eq!(of(text, "", false).unwrap().left_out["fallocate"], 1);
+    // Nothing recorded says how the bytes came there.
+    let text = "open(\"/d/f\", O_RDWR|O_CREAT|O_EXCL, 0600) = 3\npread64(3, \"\", 10, 5) = 10\n";
+    let left_out = of(text, "", false).unwrap().left_out;
+    assert_eq!(left_out["bytes read behind where no recorded call made the file end"], 1);
+}
+
+#[test]
 fn sizes_are_those_that_nothing_in_the_trace_made() {
     let one = |lines: &str| {
         let text = format!("open(\"/d/f\", O_RDWR) = 3\n{lines}");
@@ -177,6 +244,10 @@ fn what_is_wrong_is_named_by_file_and_line() {
         ("read(3, \"abc\", 3) 3\n", "app.strace line 2: the call has no result"),
         ("read(3, \"abc\", 3) = three\n", "app.strace line 2: the result is not understood"),
         ("open(\"/d/very\"..., O_RDONLY) = 4\n", "app.strace line 2: a path is cut off"),
+        (
+            "0.000100 close(3) = 0\n0.000020 read(4, \"\", 3) = 0\n",
+            "app.strace line 3: the time is since the line before",
+        ),
         ("12:00:00.12x read(3, \"abc\", 3) = 3\n", "app.strace line 2: the time is not understood"),
     ] {
         let error = of(&format!("{good}{wrong}{good}"), "", true).unwrap_err();

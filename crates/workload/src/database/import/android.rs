@@ -8,6 +8,8 @@
 
 use super::timestamp::Form;
 use super::values::{self, Bound};
+use pocketstone_core::Error;
+use std::collections::{BTreeSet, HashMap};
 
 /// A statement of a log.
 pub(super) struct Entry {
@@ -15,39 +17,109 @@ pub(super) struct Entry {
     pub time_ns: Option<i128>,
     pub sql: String,
     pub values: Result<Vec<Bound>, String>,
+    /// The statement has its last quote still, wherever that is.
+    quoted: bool,
 }
 
 /// The statements of a log of Android's; `None` where it is none.
-pub(super) fn entries(log: &str) -> Option<Vec<Entry>> {
+///
+/// # Errors
+/// `ErrorKind::User` if it has statements on more than one database.
+pub(super) fn entries(log: &str) -> pocketstone_core::Result<Option<Vec<Entry>>> {
+    let begins = |line, tag| message(line, tag).is_some_and(|message| beginning(message.text).is_some());
     // With both tags, each statement is there twice.
-    let tag =
-        ["SQLiteStatements", "SQLiteTime"].into_iter().find(|tag| log.lines().any(|line| tagged(line, tag).is_some()));
-    let read = |(n, line): (usize, &str)| {
-        let (sql, values) = match tag.and_then(|tag| tagged(line, tag)) {
-            Some(sql) => (sql, Ok(Vec::new())),
-            None => operation(line)?,
-        };
-        let sql = sql.trim().trim_end_matches(';').to_owned();
-        Some(Entry { line: n + 1, time_ns: time(line), sql, values })
-    };
-    let mut entries: Vec<Entry> = log.lines().enumerate().filter_map(read).collect();
+    let tag = ["SQLiteStatements", "SQLiteTime"].into_iter().find(|tag| log.lines().any(|line| begins(line, tag)));
+    let mut logged = Logged::default();
+    for (n, line) in log.lines().enumerate() {
+        match tag.and_then(|tag| message(line, tag)) {
+            Some(message) => logged.message(n + 1, line, message),
+            None => logged.entries.extend(operation(line).map(|(sql, values)| Entry::new(n + 1, line, sql, values))),
+        }
+    }
+    if logged.databases.len() > 1 {
+        let databases: Vec<&str> = logged.databases.into_iter().collect();
+        return Err(Error::user(format!("the log has statements on several databases: {}", databases.join(", ")))
+            .hint("a workload has one database: keep the lines of one process, such as with grep"));
+    }
+    let mut entries = logged.entries;
     // Most of a log is of other programs; but plain SQL has no such line at all.
     if entries.is_empty() {
-        return None;
+        return Ok(None);
     }
+    entries.iter_mut().for_each(Entry::end);
     let latest_first = entries.windows(2).all(|w| w[1].time_ns < w[0].time_ns) && entries.len() > 1;
     if latest_first {
         entries.reverse();
     }
-    Some(entries)
+    Ok(Some(entries))
 }
 
-/// The statement of a line with that tag.
-fn tagged<'a>(line: &'a str, tag: &str) -> Option<&'a str> {
-    let behind = &line[line.find(tag)? + tag.len()..];
-    let behind = behind.trim_start_matches(|c: char| c.is_ascii_digit() || "() ".contains(c)).strip_prefix(':')?;
-    let (_, quoted) = behind.split_once(": \"")?;
-    quoted.rsplit_once('"').map(|(sql, _)| sql)
+impl Entry {
+    fn new(line: usize, text: &str, sql: &str, values: Result<Vec<Bound>, String>) -> Entry {
+        Entry { line, time_ns: time(text), sql: sql.to_owned(), values, quoted: false }
+    }
+
+    /// Takes off what is behind the statement: its quote, and how long it took.
+    fn end(&mut self) {
+        if self.quoted {
+            let ends = |rest: &str| rest.trim().is_empty() || rest.starts_with(" took ");
+            match self.sql.rsplit_once('"').filter(|(_, rest)| ends(rest)) {
+                Some((sql, _)) => self.sql = sql.to_owned(),
+                None => self.values = Err("its statement is cut off".to_owned()),
+            }
+        }
+        self.sql = self.sql.trim().trim_end_matches(';').to_owned();
+    }
+}
+
+/// What is found while a log is read.
+#[derive(Default)]
+struct Logged<'a> {
+    entries: Vec<Entry>,
+    /// The last statement of each thread, by its place among the entries.
+    last: HashMap<Thread<'a>, usize>,
+    databases: BTreeSet<&'a str>,
+}
+
+impl<'a> Logged<'a> {
+    /// Takes a line with a tag. Each line of a statement has it, and the first one the database.
+    fn message(&mut self, number: usize, line: &str, Message { thread, text }: Message<'a>) {
+        if let Some((database, sql)) = beginning(text) {
+            self.databases.insert(database);
+            self.last.insert(thread, self.entries.len());
+            self.entries.push(Entry { quoted: true, ..Entry::new(number, line, sql, Ok(Vec::new())) });
+        } else if let Some(at) = self.last.get(&thread) {
+            let sql = &mut self.entries[*at].sql;
+            sql.push('\n');
+            sql.push_str(text);
+        } else {
+            let why = "it goes on with a statement whose beginning is not in the log".to_owned();
+            self.entries.push(Entry::new(number, line, text, Err(why)));
+        }
+    }
+}
+
+/// A thread as a line names it: the numbers in front of the tag, and the one behind it.
+type Thread<'a> = (Vec<&'a str>, &'a str);
+
+/// A line with a tag.
+struct Message<'a> {
+    thread: Thread<'a>,
+    text: &'a str,
+}
+
+fn message<'a>(line: &'a str, tag: &str) -> Option<Message<'a>> {
+    let (before, behind) = line.split_once(tag)?;
+    let is_number = |word: &&str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let (number, text) = behind.split_at(behind.find(|c: char| !(c.is_ascii_digit() || "() ".contains(c)))?);
+    let text = text.strip_prefix(':')?;
+    let thread = (before.split_whitespace().filter(is_number).collect(), number);
+    Some(Message { thread, text: text.strip_prefix(' ').unwrap_or(text) })
+}
+
+/// The database and the statement of a message's first line; the others are SQL, which may have quotes anywhere.
+fn beginning(text: &str) -> Option<(&str, &str)> {
+    text.split_once(": \"").filter(|(database, _)| !database.contains(['"', '\'']))
 }
 
 /// A statement's text, and its values.

@@ -121,6 +121,30 @@ fn logs_of_android_are_known_by_their_lines() {
 }
 
 #[test]
+fn a_statement_of_androids_may_have_several_lines_and_all_are_of_one_database() {
+    let log = "05-17 08:30:00.250   812   812 V SQLiteStatements: /data/a/app.db: \"INSERT INTO \"t\"\n\
+        05-17 08:30:00.250   812   813 V SQLiteStatements: /data/a/app.db: \"SELECT 1\"\n\
+        05-17 08:30:00.250   812   812 V SQLiteStatements: VALUES('{\"a\": \"b\",\n\
+        05-17 08:30:00.251   812   830 D Other: nothing\n\
+        05-17 08:30:00.250   812   812 V SQLiteStatements: \n\
+        05-17 08:30:00.250   812   812 V SQLiteStatements: c')\"\n\
+        05-17 08:30:00.500   812   812 V SQLiteStatements: /data/a/app.db: \"COMMIT;\"\n";
+    let insert = "INSERT INTO \"t\"\nVALUES('{\"a\": \"b\",\n\nc')";
+    let expected = [(0, insert), (0, "SELECT 1"), (250_000_000, "COMMIT")];
+    assert_eq!(statements(&read(log)), expected);
+    let timed = "V/SQLiteTime(  812): app.db: \"SELECT\nV/SQLiteTime(  812): 1\" took 0.1 ms\n";
+    assert_eq!(statements(&read(timed)), [(0, "SELECT\n1")]);
+    let brief = |pid: &str, text: &str| format!("V/SQLiteStatements(  {pid}): {text}\n");
+    let whole = brief("812", "app.db: \"SELECT 1\"");
+    let cut = whole.clone() + &brief("812", "app.db: \"SELECT");
+    assert_eq!(error(&cut), "line 2: its statement is cut off");
+    let late = brief("812", "FROM t\"") + &whole;
+    assert_eq!(error(&late), "line 1: it goes on with a statement whose beginning is not in the log");
+    let two = whole.clone() + &brief("900", "/data/b/other.db: \"SELECT 2\"");
+    assert_eq!(error(&two), "the log has statements on several databases: /data/b/other.db, app.db");
+}
+
+#[test]
 fn what_is_not_understood_is_left_out_when_told() {
     let skip = BTreeMap::from([(5, "no such table: u".to_owned())]);
     let imported =
