@@ -5,13 +5,15 @@ use super::scan::Growing;
 use crate::files::Files;
 use crate::log::blocks::State;
 use crate::log::chip::Block;
-use crate::tree::objects::{DELETED_ID, LOST_ID, UNLINKED_ID};
+use crate::tree::objects::{DELETED_ID, LOST_ID, UNLINKED_ID, is_fixed};
 use pocketstone_vfs::{Error, Result};
 
 /// Puts in order what a loss of power left behind, and what lies where nothing leads to.
 pub fn tidy(files: &mut Files, mounted_by: MountedBy, unfinished: &Growing) -> Result<()> {
     let mounted_by_scan = mounted_by == MountedBy::Scan;
-    let lost: Vec<u32> = files.tree.objects.ids().into_iter().filter(|&id| !files.tree.is_rooted(id)).collect();
+    let rooted = files.tree.rooted();
+    let lost = files.tree.objects.ids().into_iter().filter(|id| !is_fixed(*id) && !rooted.contains(id));
+    let lost: Vec<u32> = lost.collect();
     lost.into_iter().for_each(|id| files.tree.lose(id));
     for &id in &unfinished.deleted {
         files.tree.forget_deleted(id);

@@ -189,7 +189,7 @@ impl Map {
             return;
         }
         let divided = matches!(&self.0, Form::Words(words) if is_divided(words));
-        if divided || slot >= slots.saturating_mul(2).saturating_add(LONG) {
+        if divided || slot >= slots.saturating_add(LONG) {
             return self.set_in_segment(width, slot, chunk);
         }
         if slot >= slots || matches!(self.0, Form::Run { .. }) {
@@ -295,6 +295,15 @@ mod tests {
         map.set(width, (1 << 28) - 2, 71);
         assert!(map.bytes() < 2048);
         assert!(map.chunks(width).eq([(0, 70), ((1 << 28) - 2, 71)]));
+    }
+
+    #[test]
+    fn holes_that_grow_with_the_file_take_nothing() {
+        let (width, mut map) = (Width::of(5000, 64, 63), Map::default());
+        let slots: Vec<u32> = (0..17).map(|n| (4000 << n).min(1 << 28) - 1).collect();
+        slots.iter().for_each(|slot| map.set(width, *slot, 70));
+        assert!(map.bytes() < 40_000, "{}", map.bytes());
+        assert!(map.chunks(width).map(|(slot, _)| slot).eq(slots));
     }
 
     #[test]

@@ -14,9 +14,9 @@ use crate::log::tags::Kind;
 use crate::options::OpenOptions;
 use details::Details;
 use map::Width;
-use objects::{DELETED_ID, LARGEST_OBJECT, LOST_ID, Mark, Object, Objects, UNLINKED_ID, is_fixed};
+use objects::{DELETED_ID, LOST_ID, Mark, Object, Objects, ROOT_ID, UNLINKED_ID};
 use pocketstone_vfs::{Error, Ino, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Deepest that directories can lie in each other before something is wrong.
@@ -112,19 +112,11 @@ impl Tree {
         }
     }
 
-    /// Whether an object lies below one that is always there.
-    pub(crate) fn is_rooted(&self, id: u32) -> bool {
-        let mut at = id;
-        for _ in 0..LARGEST_OBJECT {
-            if is_fixed(at) {
-                return true;
-            }
-            match self.objects.get(at) {
-                Some(object) if object.parent != 0 => at = object.parent,
-                _ => return false,
-            }
-        }
-        false
+    /// What lies below an object that is always there.
+    pub(crate) fn rooted(&self) -> HashSet<u32> {
+        let mut below = Vec::new();
+        [ROOT_ID, LOST_ID, UNLINKED_ID, DELETED_ID].iter().for_each(|&id| self.list_tree(id, &mut below));
+        below.into_iter().collect()
     }
 
     /// Everything below a directory, what is deepest first.
