@@ -92,7 +92,7 @@ impl OnFuse {
         let region = ground.tmpfs.join(name);
         let volume = Arc::new(volume(&region, bytes, false, None));
         let mounted = mount(volume, &path, options).expect("a mount");
-        OnFuse { _mounted: mounted, _region: tempfile::TempPath::from_path(region), path }
+        OnFuse { _mounted: mounted, _region: tempfile::TempPath::try_from_path(region).expect("a whole path"), path }
     }
 }
 

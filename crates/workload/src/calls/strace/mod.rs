@@ -108,8 +108,8 @@ impl Reader {
         self.begun.iter().filter(|(_, begun)| starts(begun)).map(|(pid, begun)| (*pid, begun.text.as_str())).collect()
     }
 
-    /// A time that is not of the day. Those of `strace -r`, since the line before, become smaller; a machine whose clock
-    /// is set back has times of more than seconds.
+    /// A time that is not of the day. Those of `strace -r`, since the line before, become smaller; a machine whose
+    /// clock is set back has times of more than seconds.
     fn since_the_epoch(&mut self, ns: u64) -> Result<u64, &'static str> {
         if ns < self.last_ns && ns < YEAR_NS {
             return Err("the time is since the line before, as with -r");
