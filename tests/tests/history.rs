@@ -83,7 +83,7 @@ fn on_a_noisy_board_a_step_is_found_among_twelve_runs_and_none_among_three() {
 
     let three = ["nightly/run-0", "nightly/run-1", "nightly/run-2"];
     let few = lab(folder.path(), &[&["history"][..], &three].concat()).ends_with(0);
-    few.says(&["changes cannot be told from noise in fewer than 10 runs on this board"]);
+    few.says(&["changes cannot be told from noise in fewer than 10 values on this board"]);
 }
 
 #[test]

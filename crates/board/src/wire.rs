@@ -207,6 +207,8 @@ impl Connection {
 
     /// Why a runner that takes nothing more has ended, if it says so; else it is lost.
     fn refused(&mut self, context: &BoardContext) -> Failed {
+        // While it was being told something nobody listened.
+        self.heard = Instant::now();
         loop {
             match self.frames.take() {
                 Ok(Some(Frame::Failed(why))) => return Error::board(why).into(),

@@ -78,11 +78,11 @@ pub(crate) fn heights(figure: &Figure) -> Vec<f64> {
 /// The same kind of values on the other kind of axis.
 fn other_scale(scale: Scale) -> Option<Scale> {
     match scale {
-        Scale::Linear => Some(Scale::Log2),
+        Scale::Linear | Scale::Bytes => Some(Scale::Log2),
         Scale::Duration => Some(Scale::LogDuration),
         Scale::Log2 => Some(Scale::Linear),
         Scale::LogDuration => Some(Scale::Duration),
-        Scale::Percent | Scale::Bytes | Scale::Percentile => None,
+        Scale::Percent | Scale::Percentile => None,
     }
 }
 
@@ -108,6 +108,7 @@ pub(crate) fn draw(figure: &Figure, style: &Style, also: &[f64]) -> Chart {
     let wanted = is_logarithmic(figure.y.scale) || wide;
     let first = if is_logarithmic(figure.y.scale) == wanted { figure } else { &on_other };
     let mut chart = draw_on(first, style, also);
+    chart.csv = csv(figure, style.rows);
     if style.both {
         let second = if std::ptr::eq(first, figure) { &on_other } else { figure };
         chart.other = draw_on(second, style, also).svg;

@@ -338,7 +338,7 @@ impl<'a> Reader<'a> {
             _ => {}
         }
         self.put(line, line.time_ns, EventKind::Exit { call, result }, Twin::None);
-        if let (Some(fd), Ok(bytes)) = (begun.copies_to, u64::try_from(result)) {
+        if let (Some(fd), Ok(bytes @ 1..)) = (begun.copies_to, u64::try_from(result)) {
             self.copied(line, self.files.of(process, fd), bytes);
         }
         Ok(None)

@@ -75,7 +75,7 @@ pub fn summary(history: &History) -> String {
     let (runs, all) = (history.runs.len(), history.series.len());
     let of = format!("{runs} runs of {} on the board {}", history.study, history.board);
     if !history.can_tell() {
-        return format!("{of}: changes cannot be told from noise in fewer than {ENOUGH} runs on this board.");
+        return format!("{of}: changes cannot be told from noise in fewer than {ENOUGH} values on this board.");
     }
     let untold = history.without_change().1.len();
     let few = match untold {

@@ -207,15 +207,24 @@ impl Processes {
         Some(path)
     }
 
-    /// An open says where a path leads to. The same last name in another folder: the folder is reached by a link.
-    fn learn_link(&mut self, given: &str, leads: &str) {
+    /// An open says where a path leads to. One of a folder says it of that folder alone. The same last name of a file in
+    /// another folder: the folder is reached by a link.
+    fn learn_link(&mut self, given: &str, leads: &str, is_folder: bool) {
+        if is_folder && given != leads && given.starts_with('/') {
+            self.linked.insert(given.to_owned(), leads.to_owned());
+            return;
+        }
         let (Some((folder, name)), Some((there, its_name))) = (given.rsplit_once('/'), leads.rsplit_once('/')) else {
             return;
         };
         if folder == there {
-            // It was the file alone that was a link.
-            self.linked.remove(folder);
-        } else if name == its_name && given.starts_with('/') {
+            // It was the file alone that was a link, if anything: no folder above it is one.
+            let mut above = given;
+            while let Some((folder, _)) = above.rsplit_once('/') {
+                self.linked.remove(folder);
+                above = folder;
+            }
+        } else if name == its_name && given.starts_with('/') && !folder.is_empty() && !there.is_empty() {
             self.linked.insert(folder.to_owned(), there.to_owned());
         }
     }
@@ -460,9 +469,10 @@ impl Processes {
             Some(leads) => {
                 let given = call.arguments.get(at).and_then(|path| string(path));
                 if let Some(given) = given.and_then(|given| self.as_given(pid, folder, &given)).filter(|_| !unnamed) {
-                    self.learn_link(&given, leads);
+                    self.learn_link(&given, leads, flag("O_DIRECTORY") || flag("O_PATH"));
                 }
-                leads.to_owned()
+                // The kernel gives the number in such a name again.
+                if unnamed { format!("{leads}#{}", self.files.len()) } else { leads.to_owned() }
             }
             // The call names the folder of a file that has no name.
             None if unnamed => format!("{}/#{}", self.named(pid, call, folder, at)?, self.files.len()),

@@ -166,6 +166,12 @@ fn folders_behind_symbolic_links_are_where_they_lead() {
     let expected = "file 0 two%a; file 0 one%b; name v1%f; name v1%g; open 2 new; rename 2 3; open 3 read; delete 3; \
                     open 0 write; open 1 write; delete 1";
     assert_eq!(replayed(text), expected);
+    // /run is where /var/run leads to, and /var is no link.
+    let text = "openat(AT_FDCWD</>, \"/var/run\", O_RDONLY|O_DIRECTORY) = 3</run>\n\
+                openat(AT_FDCWD</>, \"/var/f\", O_RDWR|O_CREAT|O_EXCL, 0600) = 4</var/f>\n\
+                unlink(\"/var/f\") = 0\n\
+                unlink(\"/var/run/g\") = 0\n";
+    assert_eq!(replayed(text), "name f; open 0 new; delete 0");
 }
 
 #[test]
