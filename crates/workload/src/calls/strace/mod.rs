@@ -2,6 +2,7 @@
 
 mod argument;
 mod line;
+mod links;
 mod process;
 
 use self::line::{Line, What};

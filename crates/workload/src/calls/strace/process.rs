@@ -4,6 +4,7 @@ use super::super::recorded::{AT_END, Act, OpenId, Opening, Recorded, Span};
 use super::super::text::MOST_CALL_BYTES;
 use super::argument::{TOO_LARGE, UNKNOWN, offset, place, plain, pointed, size};
 use super::line::{AT_CWD, Call, descriptor, field, number, string};
+use super::links::Links;
 use crate::operation::MOST_FILE_BYTES;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -56,8 +57,7 @@ pub struct Processes {
     first: Option<u32>,
     /// Those that ended before the call that started them returned: a parent may be held up for that long.
     short_lived: HashSet<u32>,
-    /// Folders that are reached by a symbolic link, and where they are.
-    linked: HashMap<String, String>,
+    links: Links,
 }
 
 impl Processes {
@@ -196,37 +196,7 @@ impl Processes {
 
     /// A path from the folder that a call names, or the process is in, where it leads to as far as opens have said.
     fn resolve(&mut self, pid: u32, folder: &str, path: &str) -> Option<String> {
-        let path = self.as_given(pid, folder, path)?;
-        let mut above = path.as_str();
-        while let Some((folder, _)) = above.rsplit_once('/') {
-            if let Some(leads) = self.linked.get(folder) {
-                return Some(format!("{leads}{}", &path[folder.len()..]));
-            }
-            above = folder;
-        }
-        Some(path)
-    }
-
-    /// An open says where a path leads to. One of a folder says it of that folder alone. The same last name of a file in
-    /// another folder: the folder is reached by a link.
-    fn learn_link(&mut self, given: &str, leads: &str, is_folder: bool) {
-        if is_folder && given != leads && given.starts_with('/') {
-            self.linked.insert(given.to_owned(), leads.to_owned());
-            return;
-        }
-        let (Some((folder, name)), Some((there, its_name))) = (given.rsplit_once('/'), leads.rsplit_once('/')) else {
-            return;
-        };
-        if folder == there {
-            // It was the file alone that was a link, if anything: no folder above it is one.
-            let mut above = given;
-            while let Some((folder, _)) = above.rsplit_once('/') {
-                self.linked.remove(folder);
-                above = folder;
-            }
-        } else if name == its_name && given.starts_with('/') && !folder.is_empty() && !there.is_empty() {
-            self.linked.insert(folder.to_owned(), there.to_owned());
-        }
+        self.as_given(pid, folder, path).map(|path| self.links.leads(path))
     }
 
     /// A path from the folder that a call names, or the process is in.
@@ -469,7 +439,7 @@ impl Processes {
             Some(leads) => {
                 let given = call.arguments.get(at).and_then(|path| string(path));
                 if let Some(given) = given.and_then(|given| self.as_given(pid, folder, &given)).filter(|_| !unnamed) {
-                    self.learn_link(&given, leads, flag("O_DIRECTORY") || flag("O_PATH"));
+                    self.links.learn(&given, leads, flag("O_DIRECTORY") || flag("O_PATH"));
                 }
                 // The kernel gives the number in such a name again.
                 if unnamed { format!("{leads}#{}", self.files.len()) } else { leads.to_owned() }
