@@ -418,7 +418,7 @@ fn a_volume_is_made_mounted_filled_and_found_whole() {
     let (top, volume, directory) = (place.path("top"), place.path("volume"), place.folder("at"));
     plant(&top);
     let made = |more: &[&str], status: i32| run(yaffs2(["mkfs"]).args(more).arg(&volume)).ends_with(status);
-    made(&[], 1).complains(&["not a size", "hint: "]);
+    made(&[], 1).complains(&["no size", "hint: "]);
     made(&["--size", "100K"], 1).complains(&["multiple of the block size", "hint: "]);
     made(&["--size", "64M", "--pages-per-block", "128"], 0).says(&["an empty volume of 64 MiB"]);
     made(&["--size", "64M"], 1).complains(&["exists", "--force"]);
