@@ -8,6 +8,7 @@ use crate::{boards, progress, summary};
 use pocketstone_board::{Board, BoardContext, Profile, TRACES};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use pocketstone_engine::database::sync_folder;
 use pocketstone_study::Study;
 use pocketstone_study::results::merge::{Part, Parts, merge as put_together};
 use pocketstone_study::results::store::Store;
@@ -251,20 +252,11 @@ impl Begun {
     /// Gives it the target's name, once all of it would outlive a power cut.
     fn finish(self, target: &Path) -> Result<()> {
         let failed = || format!("cannot write {}", target.display());
-        let keep = |path: &Path| File::open(path).and_then(|file| file.sync_all()).user(failed);
-        keep_all(&self.path, &keep, &failed)?;
+        sync_folder(&self.path).user(failed)?;
         fs::rename(&self.path, target).user(failed)?;
-        keep(target.parent().unwrap_or(Path::new("/")))
+        let parent = target.parent().unwrap_or(Path::new("/"));
+        File::open(parent).and_then(|folder| folder.sync_all()).user(failed)
     }
-}
-
-/// Keeps a folder and all that is in it.
-fn keep_all(folder: &Path, keep: &impl Fn(&Path) -> Result<()>, failed: &impl Fn() -> String) -> Result<()> {
-    for entry in fs::read_dir(folder).user(failed)? {
-        let path = entry.user(failed)?.path();
-        if path.is_dir() { keep_all(&path, keep, failed) } else { keep(&path) }?;
-    }
-    keep(folder)
 }
 
 /// Makes the results of the whole in a folder, and returns how many cells two shards have measured.

@@ -29,7 +29,7 @@ pub use hints::Informs;
 pub use process::Process;
 pub use run::Measured;
 pub use serve::{serve, serve_informing};
-pub use session::{Session, failing, load, reference};
+pub use session::{Session, failing, load, reference, sync_folder};
 pub use survived::{Inspected, inspect, inspect_rows, states};
 pub use task::{Task, TaskResult, Work};
 

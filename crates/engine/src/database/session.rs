@@ -64,7 +64,7 @@ pub fn load(spec: &DatabaseSpec, directory: &Path, trace: &Arc<Trace>) -> Result
         DatabaseEngine::Null => {}
         DatabaseEngine::H2 => return Err(own_process()),
     }
-    sync(directory).board(|| format!("cannot make {} durable", directory.display()))
+    sync_folder(directory).board(|| format!("cannot make {} durable", directory.display()))
 }
 
 fn own_process() -> Error {
@@ -106,11 +106,14 @@ pub(super) fn execute_loading(connection: Connection, trace: &Arc<Trace>) -> Res
 }
 
 /// Makes every file below a folder durable, and the folders.
-fn sync(directory: &Path) -> std::io::Result<()> {
+///
+/// # Errors
+/// What the kernel says of the first that cannot be.
+pub fn sync_folder(directory: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
         match entry.file_type()?.is_dir() {
-            true => sync(&entry.path())?,
+            true => sync_folder(&entry.path())?,
             false => File::open(entry.path())?.sync_all()?,
         }
     }
