@@ -56,16 +56,14 @@ impl<'t, T: Tree> Executor<'t, T> {
                 }
             }
         }
-        let direct = tree.direct() || workload.opens_direct();
-        (0..workload.threads()).map(|_| Self::new(tree, names.clone(), workload, seed, direct)).collect()
+        (0..workload.threads()).map(|_| Self::new(tree, names.clone(), workload, seed)).collect()
     }
 
-    /// `direct`: whether requests may pass by the page cache.
-    fn new(tree: &'t T, names: Arc<[CString]>, workload: &dyn FileWorkload, seed: u64, direct: bool) -> Result<Self> {
+    fn new(tree: &'t T, names: Arc<[CString]>, workload: &dyn FileWorkload, seed: u64) -> Result<Self> {
         let population = workload.population(seed);
         let slots = names.iter().map(|_| Slot { open: None, map: None }).collect();
         // Touched now, so that the first request does not pay for the buffer's page faults.
-        let mut buffer = Buffer::new(workload.request_bytes() as usize, direct);
+        let mut buffer = Buffer::new(workload.request_bytes() as usize);
         Content::new(population.data, seed ^ 2).fill(&mut buffer);
         let sync = workload.sync_each();
         let (prefetched, filled_bytes) = (None, None);

@@ -74,11 +74,6 @@ pub trait FileWorkload {
     /// Most bytes that one call moves.
     fn request_bytes(&self) -> u64;
 
-    /// Whether it opens files with O_DIRECT, which needs an aligned buffer.
-    fn opens_direct(&self) -> bool {
-        self.setup().any(|operation| operation.opens_direct())
-    }
-
     /// Whether it changes anything.
     fn writes(&self) -> bool {
         true

@@ -177,10 +177,6 @@ impl FileWorkload for CallsSpec {
         self.request_bytes
     }
 
-    fn opens_direct(&self) -> bool {
-        self.operations.iter().flat_map(|all| all.iter()).any(Operation::opens_direct)
-    }
-
     fn writes(&self) -> bool {
         self.writes
     }
