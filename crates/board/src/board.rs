@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 use tempfile::TempDir;
 
 /// Facts in which two runs must agree to be of the same machine.
@@ -175,7 +176,9 @@ impl Board {
     }
 
     fn measure_on(&self, member: &Member, plan: &Plan, before: u32) -> Result<Measured, Failed> {
+        let asked = Instant::now();
         let _alone = member.transport.alone()?;
+        let waited = asked.elapsed();
         let mut plan = plan.clone();
         plan.volume = member.transport.resolve(&plan.volume)?;
         let measured = tried(member, || self.measure_alone(member, &plan)).map(|(mut measured, attempt)| {
@@ -184,6 +187,7 @@ impl Board {
             }
             measured.outcome.facts.extend(member.own.clone());
             measured.outcome.facts.extend(member.transport.conditions());
+            measured.waited = waited;
             measured
         });
         member.transport.clean(&plan);

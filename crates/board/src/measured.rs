@@ -6,6 +6,7 @@ use pocketstone_core::log::{Call, FlashLog};
 use pocketstone_core::outcome::Outcome;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_tlb::join::Joined;
+use std::time::Duration;
 
 /// What to run on a console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +32,16 @@ pub struct Measured {
     pub events: Option<EventLog>,
     /// Misses of the modelled data TLB, if the plan has one.
     pub tlb: Option<Joined>,
+    /// How long it waited for others who measure on the same machine, which is no part of what it costs.
+    pub waited: Duration,
+}
+
+impl Measured {
+    /// The result of a cell without logs.
+    pub fn of(outcome: Outcome) -> Self {
+        let (calls, waited) = (Vec::new(), Duration::ZERO);
+        Measured { outcome, calls, flash: None, block: None, events: None, tlb: None, waited }
+    }
 }
 
 /// Why an order failed, with the console's last lines.

@@ -150,7 +150,7 @@ pub(crate) fn read_measured(folder: &Path, reply: Response) -> Result<Measured> 
         Ok(bytes) => Some(pocketstone_core::events_log::decode_events(&bytes)?),
         Err(_) => None,
     };
-    Ok(Measured { outcome: *outcome, calls, flash, block, events, tlb: None })
+    Ok(Measured { calls, flash, block, events, ..Measured::of(*outcome) })
 }
 
 /// Reads what the model of a data TLB counted during a cell, from the cell's folder.

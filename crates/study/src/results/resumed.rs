@@ -137,7 +137,7 @@ mod tests {
         let mut store = Store::create(&folder.join("run"), [("git.revision", "one")]).unwrap();
         for cell in &made[..done] {
             let outcome = nothing(0, 1);
-            let measured = Measured { outcome, calls: Vec::new(), flash: None, block: None, events: None, tlb: None };
+            let measured = Measured::of(outcome);
             store.put(cell, &Ok(measured), 1.0).unwrap();
         }
         (store, made)
@@ -169,7 +169,7 @@ mod tests {
         let lack = |what, cure: &str| Unavailable { what, why: "w".into(), cure: cure.into() };
         let mut outcome = nothing(0, 1);
         outcome.unavailable = vec![lack(Quantity::Energy, "buy a meter"), lack(Quantity::SystemCalls, "")];
-        let measured = Measured { outcome, calls: Vec::new(), flash: None, block: None, events: None, tlb: None };
+        let measured = Measured::of(outcome);
         store.put(&made[1], &Ok(measured), 1.0).unwrap();
         let left = |what: &str, cure: &str| LeftOut { what: what.into(), why: "w".into(), cure: cure.into() };
         for known in [left("the board virt-nand", "c"), left("cells on f2fs", "c")] {

@@ -322,7 +322,8 @@ pub fn run(
                 None => Ok(measured),
             }),
         };
-        (result, begin.elapsed().as_secs_f64() * 1000.0)
+        let waited = result.as_ref().map_or(Duration::ZERO, |measured| measured.waited);
+        (result, begin.elapsed().saturating_sub(waited).as_secs_f64() * 1000.0)
     };
     let outcome = in_parallel(
         workers,

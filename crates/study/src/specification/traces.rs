@@ -311,7 +311,7 @@ mod tests {
             conditions: Vec::new(),
         };
         let outcome = Outcome { database: Some(database), ..nothing(0, 0) };
-        Measured { outcome, calls: Vec::new(), flash: None, block: None, events: None, tlb: None }
+        Measured::of(outcome)
     }
 
     #[test]

@@ -70,14 +70,7 @@ fn put(store: &mut Store, point: serde_json::Value, workload: serde_json::Value,
         traced,
     };
     let flash = traced.then_some(log);
-    let measured = Measured {
-        outcome: serde_json::from_value(outcome).unwrap(),
-        calls,
-        flash,
-        block: None,
-        events: None,
-        tlb: None,
-    };
+    let measured = Measured { calls, flash, ..Measured::of(serde_json::from_value(outcome).unwrap()) };
     store.put(&cell, &Ok(measured), 1.0).unwrap();
 }
 

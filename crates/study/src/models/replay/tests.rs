@@ -126,8 +126,7 @@ fn put_at(store: &mut Store, experiment: &str, point: serde_json::Value, seed: u
     };
     let log = EventLog { tasks: vec![(7, "db".into())], events, ..EventLog::default() };
     let outcome = serde_json::from_value(outcome).unwrap();
-    let measured =
-        Measured { outcome, calls: calls.to_vec(), flash: None, block: None, events: traced.then_some(log), tlb: None };
+    let measured = Measured { calls: calls.to_vec(), events: traced.then_some(log), ..Measured::of(outcome) };
     store.put(&cell, &Ok(measured), 1.0).unwrap();
 }
 

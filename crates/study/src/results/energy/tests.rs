@@ -18,7 +18,7 @@ fn stored(text: &str, ran: &[(f64, f64)]) -> (tempfile::TempDir, Store, Study) {
     let mut store = Store::create(&folder.path().join("run"), []).unwrap();
     for (cell, (from, to)) in made.iter().zip(ran) {
         let outcome = nothing((from * 1e9) as u64, (to * 1e9) as u64);
-        let measured = Measured { outcome, calls: Vec::new(), flash: None, block: None, events: None, tlb: None };
+        let measured = Measured::of(outcome);
         store.put(cell, &Ok(measured), 1.0).unwrap();
     }
     (folder, store, study)
