@@ -318,11 +318,15 @@ fn flash_joined(query: &ChainQuery, flash: &[ChainFlash]) -> Vec<String> {
 }
 
 fn block(query: &ChainQuery, block: &ChainBlock) -> String {
+    let took = block.duration_ns.map_or("end not seen".to_owned(), duration);
+    let (device, sector, at) = (&block.device, count(block.first_sector), at(query, block.issue_ns));
+    // The kernel's trace has a flush as a write of nothing.
+    if block.write && block.sectors == 0 {
+        return format!("flush of {device}, {at}, {took}");
+    }
     let verb = if block.write { "write" } else { "read" };
     let bytes = format::value(Scale::Bytes, block.sectors as f64 * 512.0);
-    let took = block.duration_ns.map_or("end not seen".to_owned(), duration);
-    let (device, sector) = (&block.device, count(block.first_sector));
-    format!("{verb} {bytes} at sector {sector} of {device}, {}, {took}", at(query, block.issue_ns))
+    format!("{verb} {bytes} at sector {sector} of {device}, {at}, {took}")
 }
 
 #[cfg(test)]

@@ -80,6 +80,8 @@ fn what_lies_side_by_side_is_one_line() {
         duration_ns: None,
     };
     assert_eq!(block(&query, &request), "read 8 KiB at sector 2048 of 8:0, +50 us, end not seen");
+    let flush = ChainBlock { write: true, first_sector: 0, sectors: 0, ..request };
+    assert_eq!(block(&query, &flush), "flush of 8:0, +50 us, end not seen");
 }
 
 #[test]
