@@ -7,7 +7,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::pattern::Pattern;
 use pocketstone_core::units::format_ns;
 use pocketstone_core::{Error, Result};
-use pocketstone_workload::database::{Trace, from_file, import as parse_log, prepare, to_published};
+use pocketstone_workload::database::{Trace, check_image, from_file, import as parse_log, prepare, to_published};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
@@ -22,7 +22,11 @@ use std::sync::Arc;
 pub fn import(arguments: &ImportArguments) -> Result<u8> {
     let queries = read_text(&arguments.queries)?;
     let image = match &arguments.db {
-        Some(file) => read(file)?,
+        Some(file) => {
+            let image = read(file)?;
+            check_image(&image).user(|| format!("{} is not the log's database", file.display()))?;
+            image
+        }
         None => Vec::new(),
     };
     let output = arguments.output.clone().unwrap_or_else(|| arguments.queries.with_extension("trace"));

@@ -106,7 +106,9 @@ impl Connection {
             let message = CStr::from_ptr((self.api.errmsg)(self.db)).to_string_lossy().into_owned();
             (message, (self.api.extended_errcode)(self.db))
         };
-        let error = Error::board(format!("{}: {message} ({}, result code {extended})", self.file, self.engine));
+        // A database in memory has no name that says anything.
+        let file = if self.file == ":memory:" { String::new() } else { format!("{}: ", self.file) };
+        let error = Error::board(format!("{file}{message} ({}, result code {extended})", self.engine));
         match code & 0xff {
             api::BUSY | api::LOCKED => error.hint(format!(
                 "another process or connection holds the database for more than {} ms: stop it, use one thread, or \

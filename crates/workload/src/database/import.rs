@@ -71,10 +71,7 @@ pub fn import(
     seed: u64,
     skip: Option<&BTreeMap<usize, String>>,
 ) -> Result<Imported> {
-    if !database_image.is_empty() && !database_image.starts_with(SQLITE) {
-        return Err(Error::user("the database image is not a SQLite file (it does not start with `SQLite format 3`)")
-            .hint("use the database's main file, not its journal; encrypted files are unsupported"));
-    }
+    check_image(&database_image)?;
     let mut log = Log {
         queries,
         trace: Trace::default(),
@@ -93,13 +90,28 @@ pub fn import(
         None => log.whole()?,
     }
     if log.trace.measured().is_empty() {
-        return Err(Error::user("the log has no statement").hint("write one SQL statement per line"));
+        return Err(log.nothing());
     }
     if let Some(delay) = delay {
         log.trace.set_delays(delay, seed);
     }
     Ok(Imported { trace: log.trace, lines: log.lines, skipped: log.skipped })
 }
+
+/// Refuses what is no database: none at all is one without tables.
+///
+/// # Errors
+/// `ErrorKind::User` if the bytes are not a SQLite file's.
+pub fn check_image(image: &[u8]) -> Result<()> {
+    if image.is_empty() || image.starts_with(SQLITE) {
+        return Ok(());
+    }
+    Err(Error::user("the database image is not a SQLite file (it does not start with `SQLite format 3`)")
+        .hint("use the database's main file, not its journal; encrypted files are unsupported"))
+}
+
+/// Skipped lines that an error names.
+const NAMED: usize = 5;
 
 struct Log<'a> {
     queries: &'a str,
@@ -119,6 +131,16 @@ struct Log<'a> {
 }
 
 impl Log<'_> {
+    /// Why there is no workload.
+    fn nothing(&self) -> Error {
+        if self.skipped.is_empty() {
+            return Error::user("the log has no statement").hint("write one SQL statement per line");
+        }
+        let lines: Vec<String> = self.skipped.iter().take(NAMED).map(|(n, why)| format!("line {n}: {why}")).collect();
+        Error::user(format!("all {} statements of the log were skipped", self.skipped.len()))
+            .because(Error::user(lines.join("; ")))
+    }
+
     /// A log of SQL.
     fn whole(&mut self) -> Result<()> {
         let queries = self.queries;

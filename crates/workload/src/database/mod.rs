@@ -20,7 +20,7 @@ mod ycsb;
 
 pub use delays::delays;
 pub(crate) use distribution::{Lognormal, gamma};
-pub use import::{Imported, from_sql_log, import};
+pub use import::{Imported, check_image, from_sql_log, import};
 pub(crate) use point::PAGE_CACHE;
 pub(crate) use point::of_point;
 pub use point::{DATABASE_FACTORS, JournalMode, PageCache, Prepares};

@@ -177,6 +177,14 @@ fn errors_name_the_line() {
 }
 
 #[test]
+fn a_log_of_which_everything_is_skipped_says_which_lines_and_why() {
+    let skip = BTreeMap::from([(1, "no such table: t".to_owned())]);
+    let error = import("SELECT * FROM t\nSELECT 'x", Vec::new(), None, 1, Some(&skip)).map(drop).unwrap_err();
+    assert_eq!(error.message(), "all 2 statements of the log were skipped");
+    assert!(error.chain().contains("line 1: no such table: t") && error.chain().contains("line 2: "), "{error:?}");
+}
+
+#[test]
 fn the_image_is_an_sqlite_file_or_none() {
     let image = [b"SQLite format 3\0".as_slice(), &[1, 2, 3]].concat();
     let trace = from_sql_log("A", image.clone(), None, 1).unwrap();
