@@ -3,6 +3,7 @@
 use crate::left::{namespace, runs};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::UnshareFlags;
 use std::collections::BTreeSet;
@@ -32,8 +33,12 @@ fn missing(root: bool) -> Error {
     match root {
         true => Error::board("tracefs is not mounted")
             .hint("mount -t tracefs tracefs /sys/kernel/tracing (requires CONFIG_FTRACE)"),
-        false => Error::board("only root may trace").hint("run it as root, for example with sudo"),
+        false => not_root(),
     }
+}
+
+fn not_root() -> Error {
+    Error::board("only root may trace").hint("run it as root, for example with sudo")
 }
 
 /// A kprobe event to define: group and name, and the definition after them.
@@ -52,7 +57,11 @@ pub fn ensure_tracefs() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Err(missing);
     }
-    let refused = |e| Error::board("cannot mount tracefs").because(e).hint("the kernel requires CONFIG_FTRACE");
+    // Root of a user namespace is nobody here.
+    let refused = |e| match e {
+        Errno::PERM => not_root(),
+        e => Error::board("cannot mount tracefs").because(e).hint("the kernel requires CONFIG_FTRACE"),
+    };
     // SAFETY: a mount namespace of its own and what comes with it (root, working directory and umask of this
     // thread); no file descriptors are unshared.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }.map_err(refused)?;
