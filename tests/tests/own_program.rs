@@ -129,6 +129,10 @@ fn the_page_opens_with_what_the_time_went_to() {
     assert!(total >= 300.0 && waiting >= 295.0 && (core + waiting - total).abs() <= 1.5, "{answer}");
     assert!(opening.contains("id=\"time\"") && opening.matches("class=\"bar\"").count() >= 2, "{opening}");
     assert!(opening.contains("<title>waiting: ") && opening.contains("<title>on a core: "), "{opening}");
+    // Of so little time on a core the clock's ticks know nothing.
+    assert!(report.contains("time on a core") && !report.contains("of it in the kernel"));
+    let advise = ["advise", "governor", "out", "--device", "nexus-6"];
+    lab(home.path(), &advise).ends_with(1).complains(&["this one is of a program"]);
 }
 
 #[test]

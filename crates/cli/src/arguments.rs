@@ -50,7 +50,7 @@ pub enum Command {
     Energy(EnergyArguments),
     /// Compare two runs cell by cell and summarize the differences
     Compare(CompareArguments),
-    /// Show how a study's values went over its runs, and where they changed
+    /// Show how a study's values developed over its runs, and where they changed
     History(HistoryArguments),
     /// Convert your database and statements to a prepared workload
     Import(ImportArguments),

@@ -94,9 +94,11 @@ fn open(name: &str) -> Result<Board> {
 pub fn list() -> Result<u8> {
     let own =
         own_boards().filter(|folder| folder.is_dir()).map(|folder| pocketstone_board::list(&folder)).transpose()?;
-    for profile in pocketstone_board::list(&devices()?)?.into_iter().chain(own.unwrap_or_default()) {
+    let all: Vec<_> = pocketstone_board::list(&devices()?)?.into_iter().chain(own.unwrap_or_default()).collect();
+    let width = all.iter().flatten().map(|profile| profile.name.chars().count()).max().unwrap_or(0);
+    for profile in all {
         match profile {
-            Ok(profile) => say!("{:<12} {:<8} {}", profile.name, profile.way(), profile.description),
+            Ok(profile) => say!("{:<width$} {:<8} {}", profile.name, profile.way(), profile.description),
             Err(error) => pocketstone_cli::explain("warning", &error),
         }
     }

@@ -4,7 +4,7 @@ use crate::arguments::CompareArguments;
 use pocketstone_cli::print_json;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_study::results::compare::{
-    ComparedPoint, Comparison, Verdict, compare as compare_runs, differing_facts,
+    Apart, ComparedPoint, Comparison, Verdict, compare as compare_runs, differing_facts,
 };
 use pocketstone_study::results::stats::Spread;
 use pocketstone_study::results::store::Store;
@@ -25,7 +25,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<u8> {
     }
     let comparison = compare_runs(&a, &b)?;
     if comparison.identical + comparison.different.len() == 0 {
-        return Err(Error::user("the runs have no cells in common"));
+        return Err(nothing_in_common(&comparison.apart));
     }
     let faults = arguments.max_regression.map(|limit| faults(&comparison, limit)).unwrap_or_default();
     match (arguments.json, arguments.markdown) {
@@ -45,6 +45,19 @@ pub fn compare(arguments: &CompareArguments) -> Result<u8> {
         (0, 0) => error.hint("measure what the study's `judged_metrics` name in both runs"),
         _ => error,
     })
+}
+
+fn nothing_in_common(apart: &[Apart]) -> Error {
+    let error = Error::user("the runs have no cells in common");
+    if apart.is_empty() {
+        return error.hint("compare runs that have points and seeds in common");
+    }
+    let factors: Vec<String> = apart.iter().map(|f| format!("{} is {} and {}", f.factor, f.a, f.b)).collect();
+    let error = error.because(Error::user(factors.join("; ")));
+    match apart.iter().any(|f| f.factor.starts_with("command")) {
+        true => error.hint("two builds of a program are compared at the same path, with the same arguments"),
+        false => error.hint("compare runs that have points in common"),
+    }
 }
 
 /// The first of what the second run lacks: cells, and metrics of cells that it has.
@@ -176,7 +189,8 @@ fn faults(comparison: &Comparison, limit: f64) -> Vec<String> {
     let mut faults = Vec::new();
     let worse = comparison.rows.iter().filter(|r| 100.0 * r.regression() > limit).count();
     if worse > 0 {
-        faults.push(format!("{worse} medians are worse by more than {limit} %"));
+        let medians = if worse == 1 { "median is" } else { "medians are" };
+        faults.push(format!("{worse} {medians} worse by more than {limit} %"));
     }
     if !comparison.lost.is_empty() {
         faults.push(format!("{} cells of the first run are missing or failed in the second", comparison.lost.len()));
@@ -206,7 +220,7 @@ mod tests {
         };
         let text = |rows: Vec<ComparedPoint>| {
             let (different, lost, lost_metrics) = (Vec::new(), Vec::new(), Vec::new());
-            passed(&Comparison { identical: 1, different, unmatched: 0, lost, lost_metrics, rows }, 0.5)
+            passed(&Comparison { identical: 1, different, unmatched: 0, lost, lost_metrics, rows, apart: vec![] }, 0.5)
         };
         assert_eq!(text(vec![row(&[1.0], true)]), "no median is worse by more than 0.5 %");
         let unclear = row(&[0.5, 2.0, 2.0, 2.0, 2.0], false);

@@ -11,7 +11,7 @@ use pocketstone_study::results::history::{
 use pocketstone_study::views::history as words;
 use serde_json::{Value, json};
 
-/// Shows how a study's values went over its runs.
+/// Shows how a study's values developed over its runs.
 ///
 /// # Errors
 /// `ErrorKind::User` if the folders make no history, or the page cannot be written.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub enum BoardCommand {
     /// List the boards
     List,
-    /// Add a board that ssh reaches: tries what it can, and writes its profile
+    /// Add a board that ssh, adb, a command or labgrid reaches: tries what it can do, and writes its profile
     Add(BoardAddArguments),
     /// Say what a board can measure and what not, why, and what would help
     Doctor {

@@ -7,12 +7,14 @@ use crate::specification::recordings::Recorded;
 use crate::specification::setting::{LEVERS, Setting};
 use crate::specification::study::Study;
 use pocketstone_core::events::EventLog;
+use pocketstone_core::words::Word;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::activity::Activity;
 use pocketstone_replay::advise::{self, Advice, Budget};
 use pocketstone_replay::device::Device;
 use pocketstone_replay::governor::Spec;
 use pocketstone_replay::recorded::from_phone;
+use pocketstone_workload::table::{Name, WORKLOAD};
 use serde::Serialize;
 use std::path::Path;
 
@@ -78,6 +80,13 @@ impl Answer {
 pub fn governor(store: &Store, study: &Study, question: &Question<'_>) -> Result<Answer> {
     let setting = setting(question.levers)?;
     let cells = fitting(store, study, question.only)?;
+    let workload = cells[0].point.get(WORKLOAD.name()).and_then(|word| word.as_str());
+    if workload.and_then(Name::of_word) == Some(Name::Command) {
+        return Err(Error::user(
+            "governors are ranked for runs of databases and of files, and this one is of a program",
+        )
+        .hint("a program's time on a core and its pauses are in its report"));
+    }
     let device = setting.scaled(question.device)?;
     let devices = replay::loaded(study, replay::calibrating(study), question.devices, Some(store))?;
     let cycles_scale = replay::cycles_scale(store, study, &cells[0], question.device, &devices)?;

@@ -8,7 +8,7 @@ use crate::specification::points::varying;
 use crate::specification::study::{JUDGED, Study};
 use pocketstone_board::COMPARABLE;
 use pocketstone_core::{Error, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Comparison of two runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +25,19 @@ pub struct Comparison {
     pub lost_metrics: Vec<String>,
     /// The metrics that the study judges, at every point that both have.
     pub rows: Vec<ComparedPoint>,
+    /// Where no cell is in both: the factors of which the runs have no value in common.
+    pub apart: Vec<Apart>,
+}
+
+/// A factor of which two runs have no value in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Apart {
+    /// Its name.
+    pub factor: String,
+    /// The first run's values.
+    pub a: String,
+    /// The second run's.
+    pub b: String,
 }
 
 /// A point's metric in both runs.
@@ -166,12 +179,12 @@ pub fn compare(a: &Store, b: &Store) -> Result<Comparison> {
     let done = |store: &Store| -> Result<BTreeMap<_, StoredCell>> {
         Ok(store.cells()?.into_iter().filter(|c| c.digest.is_some()).map(|c| (key(&c), c)).collect())
     };
-    let words = |cell: &StoredCell| {
-        let names: Vec<&str> = cell.point.keys().map(String::as_str).collect();
-        let traced = if cell.traced { " traced" } else { "" };
-        format!("{}: {} seed={}{traced}", cell.experiment, describe(&cell.point, &names), cell.seed)
-    };
     let (in_a, in_b) = (done(a)?, done(b)?);
+    let names = varying(&in_a.values().map(|cell| &cell.point).collect::<Vec<_>>());
+    let words = |cell: &StoredCell| {
+        let traced = if cell.traced { " traced" } else { "" };
+        format!("{} seed={}{traced}", of_point(&cell.experiment, &cell.point, &names), cell.seed)
+    };
     let (mut identical, mut different, mut lost) = (0, Vec::new(), Vec::new());
     let mut common: BTreeMap<i64, i64> = BTreeMap::new();
     for (key, cell) in &in_a {
@@ -183,8 +196,35 @@ pub fn compare(a: &Store, b: &Store) -> Result<Comparison> {
         common.extend(in_b.get(key).map(|other| (cell.id, other.id)));
     }
     let unmatched = in_a.len() + in_b.len() - 2 * common.len();
+    let apart =
+        if common.is_empty() { apart([&in_a, &in_b].map(|run| run.values().map(|c| &c.point))) } else { vec![] };
     let (rows, lost_metrics) = rows(a, b, &common)?;
-    Ok(Comparison { identical, different, unmatched, lost, lost_metrics, rows })
+    Ok(Comparison { identical, different, unmatched, lost, lost_metrics, rows, apart })
+}
+
+/// A point in words: its experiment, and the factors that it has not in common with all others.
+fn of_point(experiment: &str, point: &Point, names: &[&str]) -> String {
+    match describe(point, names) {
+        none if none.is_empty() => experiment.to_owned(),
+        factors => format!("{experiment}: {factors}"),
+    }
+}
+
+/// The factors of which two runs have no value in common, with the values of each.
+fn apart<'a>(runs: [impl Iterator<Item = &'a Point>; 2]) -> Vec<Apart> {
+    let [of_a, of_b] = runs.map(|points| {
+        let mut values: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for (factor, value) in points.flat_map(|point| point.iter()) {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            values.entry(factor).or_default().insert(text);
+        }
+        values
+    });
+    let words = |values: &BTreeSet<String>| values.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let both = of_a.iter().filter_map(|(factor, a)| Some((factor, a, of_b.get(factor)?)));
+    both.filter(|(_, a, b)| a.is_disjoint(b))
+        .map(|(factor, a, b)| Apart { factor: (*factor).to_owned(), a: words(a), b: words(b) })
+        .collect()
 }
 
 /// What the study judges over the cells that both runs have, each beside its own: what only one of them measured moves
@@ -213,7 +253,7 @@ fn rows(a: &Store, b: &Store, common: &BTreeMap<i64, i64>) -> Result<(Vec<Compar
     }
     let (mut rows, mut lost) = (Vec::new(), Vec::new());
     for (experiment, point, ids) in points {
-        let words = format!("{experiment}: {}", describe(point, &names));
+        let words = of_point(experiment, point, &names);
         for metric in &judged {
             let name = metric.name.to_owned();
             let value = |values: &Values, id: &i64| values.get(&(*id, name.clone())).copied();
@@ -335,6 +375,20 @@ mod tests {
         assert_eq!((of("total_ns").reason(), of("total_ns").regression()), (None, 1.0));
         let senses = of("page_senses");
         assert!(senses.regression().is_infinite() && senses.reason().unwrap().contains("is 0"), "{senses:?}");
+    }
+
+    #[test]
+    fn runs_without_a_common_cell_say_by_which_factors_they_are_apart() {
+        let point = |text: &str| -> Point { serde_json::from_str(text).unwrap() };
+        let a = [
+            r#"{"command":"./app","command_files":"a/app","n":1}"#,
+            r#"{"command":"./app","command_files":"a/x","n":2}"#,
+        ];
+        let b = [r#"{"command":"./app","command_files":"b/app","n":2}"#];
+        let (a, b): (Vec<Point>, Vec<Point>) = (a.map(point).into(), b.map(point).into());
+        let found = apart([a.iter(), b.iter()]);
+        let expected = Apart { factor: "command_files".into(), a: "a/app, a/x".into(), b: "b/app".into() };
+        assert_eq!(found, [expected]);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub fn fact(fact: &FactChange) -> String {
     let (before, after) = (short(&fact.before), short(&fact.after));
     match (before, after) {
         (Some(before), Some(after)) => format!("{}: {before} -> {after}", fact.name),
-        _ => format!("{} is another text", fact.name),
+        _ => format!("the text of {} differs", fact.name),
     }
 }
 
