@@ -12,6 +12,7 @@ pub use remote::{
 
 use pocketstone_core::block::BlockDevice;
 use pocketstone_core::error::Context;
+use pocketstone_core::volume::{FileSystem, Medium, Volume};
 use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -150,6 +151,17 @@ pub struct Modules {
     pub parameters: BTreeMap<String, String>,
 }
 
+impl VirtualProfile {
+    /// One on the flash that it has.
+    fn usual_volume(&self) -> Volume {
+        match (&self.nand, &self.block) {
+            (Some(_), _) => Volume::usual(FileSystem::Jffs2),
+            (None, Some(_)) => Volume { medium: Medium::Block, ..Volume::usual(FileSystem::Ext4) },
+            (None, None) => Volume::usual(FileSystem::Tmpfs),
+        }
+    }
+}
+
 impl Profile {
     /// Whether it names raw flash of a board that is not thrown away, and lets it be erased.
     pub fn flash_may_be_erased(&self) -> bool {
@@ -193,6 +205,18 @@ impl Profile {
             ProfileKind::Pool(boards) => boards.len(),
             _ if self.kind().one_at_a_time => 1,
             _ => cores,
+        }
+    }
+
+    /// The volume to measure on it where the user names none.
+    pub fn usual_volume(&self) -> Volume {
+        match &self.kind {
+            ProfileKind::Virtual(machine) => machine.usual_volume(),
+            ProfileKind::Host(_)
+            | ProfileKind::Ssh(_)
+            | ProfileKind::Adb(_)
+            | ProfileKind::Command(_)
+            | ProfileKind::Pool(_) => Volume::usual(FileSystem::Directory),
         }
     }
 
@@ -391,6 +415,29 @@ mod tests {
         let boards = texts.filter(|text| !kind(text, "model") && !kind(text, "tlb"));
         let listed = list(&shipped()).unwrap().into_iter().collect::<Result<Vec<_>>>().unwrap();
         assert_eq!(listed.len(), boards.count());
+    }
+
+    #[test]
+    fn the_usual_volume_of_a_board_is_on_the_flash_that_it_has() {
+        let mut virtual_boards = 0;
+        for profile in list(&shipped()).unwrap().into_iter().map(Result::unwrap) {
+            let volume = profile.usual_volume();
+            volume.check().unwrap();
+            let ProfileKind::Virtual(machine) = &profile.kind else {
+                assert_eq!(volume.name(), "directory", "{}", profile.name);
+                continue;
+            };
+            virtual_boards += 1;
+            assert_eq!(volume.medium == Medium::Mtd, machine.nand.is_some(), "{}", profile.name);
+            assert_eq!(volume.medium == Medium::Block, machine.block.is_some(), "{}", profile.name);
+            let module = volume.file_system.name();
+            assert!(machine.modules.load.iter().any(|name| name == module), "{} lacks {module}", profile.name);
+        }
+        assert!(virtual_boards > 0);
+        let text = "kind = \"virtual\"\n[machine]\nmodel = \"virt\"\ncpu = \"cortex-a15\"\nicount_shift = 1\n\
+                    ram_mib = 512\nboot_timeout_s = 9\ncell_timeout_s = 9\n[kernel]\npackage = \"linux-image-armmp\"\n";
+        let bare = Profile::of_text(&shipped(), Path::new("bare.toml"), text).unwrap();
+        assert_eq!(bare.usual_volume().name(), "tmpfs", "a board without flash");
     }
 
     #[test]
