@@ -99,6 +99,11 @@ pub trait FileWorkload {
         1
     }
 
+    /// Time in which it does nothing but wait, in ns.
+    fn pauses_ns(&self) -> u64 {
+        0
+    }
+
     /// Values of its metrics: those of [`Defined::METRICS`] that it has with these factors.
     fn metrics(&self, ran: &Ran<'_>) -> Values {
         let _ = ran;

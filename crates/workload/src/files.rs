@@ -225,6 +225,10 @@ impl FileWorkload for FilesSpec {
         self.request_bytes
     }
 
+    fn pauses_ns(&self) -> u64 {
+        self.requests.saturating_mul(self.inter_arrival_ns)
+    }
+
     fn writes(&self) -> bool {
         match self.operation {
             FileOperation::Read | FileOperation::LookUp | FileOperation::ReadFile | FileOperation::List => false,

@@ -127,6 +127,10 @@ impl FileWorkload for ReadSpec {
         self.request_bytes
     }
 
+    fn pauses_ns(&self) -> u64 {
+        self.requests.saturating_mul(self.inter_arrival_ns)
+    }
+
     fn writes(&self) -> bool {
         false
     }
