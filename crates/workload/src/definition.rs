@@ -18,6 +18,8 @@ pub trait Defined: Sized {
     const FACTORS: &'static [AnyFactor];
     /// The factors that decide whether a combination exists.
     const DECIDING: &'static [&'static str] = &[];
+    /// Factors of a run of a second, as a study has them, by which every volume is tried.
+    const SMALL: &'static str;
     /// What one of its measured calls is, in figures.
     const REQUEST: &'static str = "a request";
     /// Whether the page cache may have nothing of its files before the first operation: not where the operations use

@@ -2,10 +2,9 @@
 //! boards execute.
 //!
 //! The same specification and seed give the same operations and the same file contents on every
-//! machine. Each workload is defined in one file ([`read`], [`files`], [`postmark`], [`app_start`], [`iozone`],
-//! [`lookup`], [`androsh`], [`filebench`], [`capacity`], [`calls`], [`fio`]; those on databases in [`database`]): its
-//! factors, what a point of a study makes of it, its files, its operations and its own metrics. [`table`] has a line
-//! for each.
+//! machine. Each workload is defined in one file, of which [`postmark`] is an example (those on databases in
+//! [`database`]): its factors, what a point of a study makes of it, its files, its operations and its own metrics.
+//! [`table`] has a line for each.
 
 pub mod androsh;
 pub mod app_start;

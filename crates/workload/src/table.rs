@@ -29,6 +29,8 @@ pub struct Definition {
     pub exists: fn(&Point) -> bool,
     /// The metrics that not every workload has.
     pub metrics: &'static [Metric],
+    /// Factors of a run of a second, as a study has them.
+    pub small: &'static str,
     request: &'static str,
     may_be_cold: bool,
     of_point: fn(&Point, &mut dyn Prepares) -> Result<Workload, Impossible>,
@@ -65,6 +67,7 @@ macro_rules! workloads {
             deciding: <$spec as Defined>::DECIDING,
             exists: <$spec as Defined>::exists,
             metrics: <$spec as Defined>::METRICS,
+            small: <$spec as Defined>::SMALL,
             request: <$spec as Defined>::REQUEST,
             may_be_cold: <$spec as Defined>::MAY_BE_COLD,
             of_point: |point, prepares| <$spec as Defined>::of_point(point, prepares).map(Workload::$variant),

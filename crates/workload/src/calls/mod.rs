@@ -125,6 +125,7 @@ fn writes(operation: &Operation) -> bool {
 impl Defined for CallsSpec {
     const NAME: &'static str = "calls";
     const ABOUT: &'static str = "an application's recorded calls on files";
+    const SMALL: &'static str = "calls_file = 'app.strace'";
     const FACTORS: &'static [AnyFactor] =
         &[CALLS_FILE.any(), CALLS_BELOW.any(), CALLS_PAUSES.any(), DATA.any(), PAGE_CACHE.any()];
 

@@ -138,6 +138,7 @@ impl FioSpec {
 impl Defined for FioSpec {
     const NAME: &'static str = "fio";
     const ABOUT: &'static str = "the jobs of a job file of fio";
+    const SMALL: &'static str = "fio_file = 'jobs.fio'";
     const FACTORS: &'static [AnyFactor] = &[FIO_FILE.any(), FIO_OPTIONS.any(), DATA.any()];
 
     fn of_point(point: &Point, prepares: &mut dyn Prepares) -> Result<Self, Impossible> {
