@@ -36,6 +36,16 @@ pub struct Definition {
     of_point: fn(&Point, &mut dyn Prepares) -> Result<Workload, Impossible>,
 }
 
+/// Whether two texts are the same, while this is compiled.
+const fn same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
+}
+
 macro_rules! workloads {
     ($($(#[$doc:meta])* $variant:ident($spec:ty) = $kind:literal,)*) => {
         /// A workload.
@@ -48,6 +58,9 @@ macro_rules! workloads {
             /// A prepared workload on a database.
             Database(Box<DatabaseSpec>),
         }
+
+        // Plans, which are stored, have the name that studies have.
+        $(const _: () = assert!(same($kind, <$spec as Defined>::NAME), "a workload's line has another name than it");)*
 
         impl Workload {
             /// As a workload on files; `None`: a program of its own does it, a database or a command.
@@ -264,6 +277,12 @@ mod tests {
     use super::*;
     use crate::metrics::Ran;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn texts_are_the_same_if_all_their_bytes_are() {
+        assert!(same("", "") && same("calls", "calls"));
+        assert!(!same("calls", "call") && !same("call", "calls") && !same("calls", "cells") && !same("", "a"));
+    }
 
     #[test]
     fn names_are_unique_and_every_factor_has_one_definition() {
