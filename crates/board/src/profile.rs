@@ -58,15 +58,16 @@ pub struct Kind {
     pub usual: &'static str,
     /// Whether cells are measured one after the other.
     pub one_at_a_time: bool,
-    /// Whether it is there on every machine, so that a study whose own board is not can fall back to it.
-    pub everywhere: bool,
 }
 
+/// Boards that QEMU makes.
+pub const VIRTUAL: Kind = Kind { name: "virtual", usual: "virt-nand", one_at_a_time: false };
+
+/// This machine, and every other one that is no virtual board.
+pub const HOST: Kind = Kind { name: "host", usual: "host", one_at_a_time: true };
+
 /// Kinds of board that an experiment may have other factors for.
-pub const KINDS: [Kind; 2] = [
-    Kind { name: "virtual", usual: "virt-nand", one_at_a_time: false, everywhere: false },
-    Kind { name: "host", usual: "host", one_at_a_time: true, everywhere: true },
-];
+pub const KINDS: [Kind; 2] = [VIRTUAL, HOST];
 
 /// Settings of the host board.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -177,13 +178,26 @@ impl Profile {
     /// The kind of board that it is.
     pub fn kind(&self) -> &'static Kind {
         match self.kind {
-            ProfileKind::Virtual(_) => &KINDS[0],
+            ProfileKind::Virtual(_) => &VIRTUAL,
             // What a study says of this machine is right for any other that is no board of ours.
             ProfileKind::Host(_)
             | ProfileKind::Ssh(_)
             | ProfileKind::Adb(_)
             | ProfileKind::Command(_)
-            | ProfileKind::Pool(_) => &KINDS[1],
+            | ProfileKind::Pool(_) => &HOST,
+        }
+    }
+
+    /// Whether this machine takes its place where it cannot be used, and only the study names it: a virtual board's.
+    /// Who names a board far away means that one.
+    pub fn may_be_replaced(&self) -> bool {
+        match self.kind {
+            ProfileKind::Virtual(_) => true,
+            ProfileKind::Host(_)
+            | ProfileKind::Ssh(_)
+            | ProfileKind::Adb(_)
+            | ProfileKind::Command(_)
+            | ProfileKind::Pool(_) => false,
         }
     }
 
@@ -493,6 +507,10 @@ mod tests {
         put("pool", "kind = \"pool\"\nboards = [\"a\", \"b\"]\n");
         let pool = load().unwrap();
         assert_eq!((pool.at_once(16), pool.way()), (2, "pool"));
+        let a_virtual_one = Profile::load(&shipped(), "virt-emmc").unwrap();
+        assert!(a_virtual_one.may_be_replaced() && !pool.may_be_replaced());
+        let ProfileKind::Pool(boards) = &pool.kind else { panic!("a pool") };
+        assert!(boards.iter().all(|board| !board.may_be_replaced() && *board.kind() == HOST));
         assert!(pool.text.contains("host = \"a\"") && pool.text.contains("serial = \"b\""), "{}", pool.text);
         for (boards, why) in [
             ("[\"a\"]", "fewer than two"),
