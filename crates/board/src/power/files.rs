@@ -239,7 +239,8 @@ impl<'a> Now<'a> {
     /// What a file holds after a call that may have changed a part of it.
     fn after(&mut self, name: &'a str, part: Option<Part>) -> Content {
         let held = self.contents.entry(name).or_default();
-        if let Some(part) = if self.renamed { Some(Part::All) } else { part } {
+        let part = if self.renamed { Some(Part::All) } else { part };
+        if let Some(part) = part {
             *held = content(&self.folder.join(name), held.as_ref(), part);
         }
         held.clone()
