@@ -8,6 +8,7 @@ use pocketstone_testing::{Need, fuse, or_skip, program};
 use pocketstone_tests::command::{binary, board};
 use pocketstone_tests::project;
 use pocketstone_tests::suites::tell;
+use pocketstone_workload::table::ON_FILES;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -77,6 +78,23 @@ fn every_command_stands_in_a_block_that_says_so() {
 }
 
 /// Rows of the page are written by a script: none may be missing, nor be of a claim that is no more.
+/// The words in the second column of the row of a table that begins with this one.
+fn words_of_row(page: &str, first: &str) -> Vec<String> {
+    let text = fs::read_to_string(project().join(page)).expect("a document");
+    let mut rows = text.lines().filter_map(|line| line.strip_prefix(&format!("| `{first}` | ")));
+    let cell = rows.next().and_then(|rest| rest.split(" |").next()).expect("the row");
+    cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn pages_that_list_the_workloads_have_all_of_them() {
+    let mut names: Vec<&str> = ON_FILES.iter().map(|workload| workload.name).collect();
+    names.push("command");
+    assert_eq!(words_of_row("docs/studies.md", "workload"), names);
+    names.push("database");
+    assert_eq!(words_of_row("docs/formats.md", "workload.kind"), names);
+}
+
 #[test]
 fn the_page_of_papers_has_every_claim_that_a_paper_makes() {
     let page = fs::read_to_string(project().join("docs/reproduction.md")).expect("the page");

@@ -8,21 +8,6 @@ use pocketstone_workload::table::{Definition, ON_FILES};
 use std::fmt::Write;
 use std::path::Path;
 
-/// A small run of each workload: its factors.
-const SMALL: [(&str, &str); ON_FILES.len()] = [
-    ("read", "requests = 8\nfile_bytes = '64KiB'"),
-    ("files", "operation = ['read', 'append', 'create', 'rename']\nfiles = 8\nrequests = 8\nfile_bytes = '16KiB'"),
-    ("postmark", "phases = ['transactions', 'all']\nfiles = 4\nrequests = 8\nfile_bytes = '16KiB'"),
-    ("app-start", "libraries = 1"),
-    ("iozone", "file_bytes = '64KiB'\nrequest_bytes = '16KiB'"),
-    ("lookup", "folder_names = 20\nrequests = 8"),
-    ("androsh", "script = ['copy', 'random-write']\nscale = 1024\nrequest_bytes = '4KiB'"),
-    ("filebench", "personality = ['varmail', 'webserver']\nfiles = 10\nfile_bytes = '16KiB'\nrequests = 5"),
-    ("capacity", "files = 4\nfile_bytes = '64KiB'"),
-    ("calls", "calls_file = 'app.strace'"),
-    ("fio", "fio_file = 'jobs.fio'"),
-];
-
 /// A file is read, another one made of it, and renamed over it.
 const CALLS: &str = r#"7 1700000000.000100 openat(AT_FDCWD, "there", O_RDONLY) = 3 <0.000010>
 7 1700000000.000200 read(3, ""..., 5000) = 5000 <0.000010>
@@ -53,11 +38,10 @@ fn impossible(workload: &str, volume: &Volume) -> bool {
 fn every_workload_on(board: &str, volumes: &[Volume]) {
     let home = tempfile::tempdir().expect("a temporary folder");
     let mut study = format!("title = 't'\nboard = '{board}'\nrepetitions = 1\n");
-    for Definition { name, .. } in &ON_FILES {
-        let (_, factors) = SMALL.iter().find(|(small, _)| small == name).expect("a small run of each workload");
+    for Definition { name, small, .. } in &ON_FILES {
         let on: Vec<String> = volumes.iter().filter(|v| !impossible(name, v)).map(Volume::name).collect();
         let _ = writeln!(study, "[[experiment]]\nname = '{name}'\ntraced = 'none'\n[experiment.factors]");
-        let _ = writeln!(study, "workload = '{name}'\nfile_system = {on:?}\n{factors}");
+        let _ = writeln!(study, "workload = '{name}'\nfile_system = {on:?}\n{small}");
     }
     write(home.path(), "study.toml", &study);
     write(home.path(), "app.strace", CALLS);

@@ -549,3 +549,20 @@ fn a_narrow_terminal_has_whole_words() {
     let long: Vec<_> = plain.iter().filter(|l| l.chars().count() > 40 && !folders(l)).collect();
     assert!(long.is_empty() && ran.contains("requests: 8"), "{long:?} in\n{ran}");
 }
+
+#[test]
+fn what_names_no_file_system_gets_one_that_its_board_has() {
+    let folder = folder();
+    let boards = [("virt-nand", "jffs2"), ("virt-emmc", "ext4-block"), ("virt-emmc-arm64", "ext4-block")];
+    for (board, file_system) in boards.into_iter().chain([("host", "directory")]) {
+        for workload in ["read", "files", "command"] {
+            let file = format!("{board}-{workload}.toml");
+            lab(folder.path(), &["study", "new", &file, "--board", board, "--workload", workload]).ends_with(0);
+            lab(folder.path(), &["study", "check", &file]).ends_with(0).says(&["ok"]);
+            let text = fs::read_to_string(folder.path().join(&file)).expect("a study");
+            assert!(text.contains(&format!("file_system = \"{file_system}\"\n")), "{board}: {text}");
+        }
+        let run = ["run", "--board", board, "--dry-run", "--", "true"];
+        lab(folder.path(), &run).ends_with(0).says(&[&format!("file_system={file_system} ")]);
+    }
+}

@@ -30,8 +30,8 @@ pub use members::another_kind;
 pub use orders::{TRACES, archive_file, trace_file};
 pub use power::{BlockRecorded, Record, Recorded};
 pub use profile::{
-    AdbProfile, Architecture, Erase, FlashProfile, HostProfile, KINDS, Kind, LabgridProfile, NandProfile, Profile,
-    ProfileKind, SshProfile, VirtualProfile, list,
+    AdbProfile, Architecture, Erase, FlashProfile, HOST, HostProfile, KINDS, Kind, LabgridProfile, NandProfile,
+    Profile, ProfileKind, SshProfile, VirtualProfile, list,
 };
 pub use qemu::{architectures as runner_architectures, runner_compiler, static_runner};
 

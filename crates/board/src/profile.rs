@@ -12,6 +12,7 @@ pub use remote::{
 
 use pocketstone_core::block::BlockDevice;
 use pocketstone_core::error::Context;
+use pocketstone_core::volume::{FileSystem, Medium, Volume};
 use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -57,15 +58,16 @@ pub struct Kind {
     pub usual: &'static str,
     /// Whether cells are measured one after the other.
     pub one_at_a_time: bool,
-    /// Whether it is there on every machine, so that a study whose own board is not can fall back to it.
-    pub everywhere: bool,
 }
 
+/// Boards that QEMU makes.
+pub const VIRTUAL: Kind = Kind { name: "virtual", usual: "virt-nand", one_at_a_time: false };
+
+/// This machine, and every other one that is no virtual board.
+pub const HOST: Kind = Kind { name: "host", usual: "host", one_at_a_time: true };
+
 /// Kinds of board that an experiment may have other factors for.
-pub const KINDS: [Kind; 2] = [
-    Kind { name: "virtual", usual: "virt-nand", one_at_a_time: false, everywhere: false },
-    Kind { name: "host", usual: "host", one_at_a_time: true, everywhere: true },
-];
+pub const KINDS: [Kind; 2] = [VIRTUAL, HOST];
 
 /// Settings of the host board.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -150,6 +152,17 @@ pub struct Modules {
     pub parameters: BTreeMap<String, String>,
 }
 
+impl VirtualProfile {
+    /// One on the flash that it has.
+    fn usual_volume(&self) -> Volume {
+        match (&self.nand, &self.block) {
+            (Some(_), _) => Volume::usual(FileSystem::Jffs2),
+            (None, Some(_)) => Volume { medium: Medium::Block, ..Volume::usual(FileSystem::Ext4) },
+            (None, None) => Volume::usual(FileSystem::Tmpfs),
+        }
+    }
+}
+
 impl Profile {
     /// Whether it names raw flash of a board that is not thrown away, and lets it be erased.
     pub fn flash_may_be_erased(&self) -> bool {
@@ -165,13 +178,26 @@ impl Profile {
     /// The kind of board that it is.
     pub fn kind(&self) -> &'static Kind {
         match self.kind {
-            ProfileKind::Virtual(_) => &KINDS[0],
+            ProfileKind::Virtual(_) => &VIRTUAL,
             // What a study says of this machine is right for any other that is no board of ours.
             ProfileKind::Host(_)
             | ProfileKind::Ssh(_)
             | ProfileKind::Adb(_)
             | ProfileKind::Command(_)
-            | ProfileKind::Pool(_) => &KINDS[1],
+            | ProfileKind::Pool(_) => &HOST,
+        }
+    }
+
+    /// Whether this machine takes its place where it cannot be used, and only the study names it: a virtual board's.
+    /// Who names a board far away means that one.
+    pub fn may_be_replaced(&self) -> bool {
+        match self.kind {
+            ProfileKind::Virtual(_) => true,
+            ProfileKind::Host(_)
+            | ProfileKind::Ssh(_)
+            | ProfileKind::Adb(_)
+            | ProfileKind::Command(_)
+            | ProfileKind::Pool(_) => false,
         }
     }
 
@@ -193,6 +219,18 @@ impl Profile {
             ProfileKind::Pool(boards) => boards.len(),
             _ if self.kind().one_at_a_time => 1,
             _ => cores,
+        }
+    }
+
+    /// The volume to measure on it where the user names none.
+    pub fn usual_volume(&self) -> Volume {
+        match &self.kind {
+            ProfileKind::Virtual(machine) => machine.usual_volume(),
+            ProfileKind::Host(_)
+            | ProfileKind::Ssh(_)
+            | ProfileKind::Adb(_)
+            | ProfileKind::Command(_)
+            | ProfileKind::Pool(_) => Volume::usual(FileSystem::Directory),
         }
     }
 
@@ -394,6 +432,29 @@ mod tests {
     }
 
     #[test]
+    fn the_usual_volume_of_a_board_is_on_the_flash_that_it_has() {
+        let mut virtual_boards = 0;
+        for profile in list(&shipped()).unwrap().into_iter().map(Result::unwrap) {
+            let volume = profile.usual_volume();
+            volume.check().unwrap();
+            let ProfileKind::Virtual(machine) = &profile.kind else {
+                assert_eq!(volume.name(), "directory", "{}", profile.name);
+                continue;
+            };
+            virtual_boards += 1;
+            assert_eq!(volume.medium == Medium::Mtd, machine.nand.is_some(), "{}", profile.name);
+            assert_eq!(volume.medium == Medium::Block, machine.block.is_some(), "{}", profile.name);
+            let module = volume.file_system.name();
+            assert!(machine.modules.load.iter().any(|name| name == module), "{} lacks {module}", profile.name);
+        }
+        assert!(virtual_boards > 0);
+        let text = "kind = \"virtual\"\n[machine]\nmodel = \"virt\"\ncpu = \"cortex-a15\"\nicount_shift = 1\n\
+                    ram_mib = 512\nboot_timeout_s = 9\ncell_timeout_s = 9\n[kernel]\npackage = \"linux-image-armmp\"\n";
+        let bare = Profile::of_text(&shipped(), Path::new("bare.toml"), text).unwrap();
+        assert_eq!(bare.usual_volume().name(), "tmpfs", "a board without flash");
+    }
+
+    #[test]
     fn a_device_to_model_is_no_board_and_says_what_it_is() {
         let error = Profile::load(&shipped(), "nexus-6").unwrap_err();
         assert!(error.chain().contains("on which nothing runs"), "{}", error.chain());
@@ -446,6 +507,10 @@ mod tests {
         put("pool", "kind = \"pool\"\nboards = [\"a\", \"b\"]\n");
         let pool = load().unwrap();
         assert_eq!((pool.at_once(16), pool.way()), (2, "pool"));
+        let a_virtual_one = Profile::load(&shipped(), "virt-emmc").unwrap();
+        assert!(a_virtual_one.may_be_replaced() && !pool.may_be_replaced());
+        let ProfileKind::Pool(boards) = &pool.kind else { panic!("a pool") };
+        assert!(boards.iter().all(|board| !board.may_be_replaced() && *board.kind() == HOST));
         assert!(pool.text.contains("host = \"a\"") && pool.text.contains("serial = \"b\""), "{}", pool.text);
         for (boards, why) in [
             ("[\"a\"]", "fewer than two"),

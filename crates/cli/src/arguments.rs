@@ -529,7 +529,7 @@ pub struct StudyNewArguments {
     /// The workload [default: read]
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(names::workloads))]
     pub workload: Option<String>,
-    /// The file systems, separated by commas
+    /// The file systems, separated by commas [default: what the board usually has]
     #[arg(long, value_name = "NAME,...")]
     pub file_systems: Option<String>,
     /// A factor of docs/studies.md and its values, such as requests=16,64; repeatable

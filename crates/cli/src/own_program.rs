@@ -5,7 +5,6 @@ mod page;
 use crate::again::quote;
 use crate::arguments::RunArguments;
 use crate::boards::profile;
-use pocketstone_board::Profile;
 use pocketstone_core::{Error, Result};
 use pocketstone_study::Study;
 use std::collections::BTreeMap;
@@ -52,7 +51,7 @@ pub fn study(arguments: &RunArguments) -> Result<Study> {
     }
     if !factors.contains_key("file_system") {
         let board = profile(arguments.board.as_deref().unwrap_or("host"))?;
-        factors.insert("file_system".into(), usual_file_system(&board).into());
+        factors.insert("file_system".into(), board.usual_volume().name().into());
     }
     let varied: Vec<&str> = factors
         .iter()
@@ -108,9 +107,4 @@ fn factor_and_values(set: &str) -> Result<(&str, &str)> {
     set.split_once('=')
         .filter(|(name, values)| !name.is_empty() && !values.is_empty())
         .ok_or_else(|| Error::user(format!("`--set {set}` sets nothing")).hint("such as --set file_system=jffs2,ubifs"))
-}
-
-/// The file system where the user names none: that of a directory, or the one that boards of ours have first.
-pub fn usual_file_system(board: &Profile) -> &'static str {
-    if board.kind().one_at_a_time { "directory" } else { "jffs2" }
 }

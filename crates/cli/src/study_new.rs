@@ -32,10 +32,10 @@ pub fn new(arguments: &StudyNewArguments) -> Result<()> {
         Error::user(format!("unknown workload `{workload}`")).hint(format!("workloads: {}", Name::WORDS.join(", ")))
     })?;
     let mut set = set(arguments)?;
-    let usual = own_program::usual_file_system(&profile);
+    let usual = profile.usual_volume().name();
     let file_systems = match (set.remove("file_system"), &arguments.file_systems) {
         (Some(set), None) => set,
-        (None, given) => said(given, "file systems, separated by commas", usual)?,
+        (None, given) => said(given, "file systems, separated by commas", &usual)?,
         (Some(_), Some(_)) => {
             let error = "`--file-systems` and `--set file_system=...` are the same thing";
             return Err(Error::user(error).hint("give one of them"));

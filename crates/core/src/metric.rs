@@ -46,10 +46,12 @@ impl Unit {
         match self {
             Unit::Nanoseconds => format_ns(value),
             Unit::Bytes if value >= 0.0 && value == value.trunc() => format_bytes(value as u64),
+            Unit::Bytes | Unit::BytesPerSecond | Unit::Microjoules | Unit::Millijoules | Unit::Milliwatts => {
+                format!("{} {}", number(), self.name())
+            }
             Unit::Share => format!("{:.1} %", 100.0 * value),
             Unit::Count => number(),
             Unit::PerSecond => format!("{}/s", number()),
-            _ => format!("{} {}", number(), self.name()),
         }
     }
 
@@ -177,7 +179,9 @@ impl Metric {
     pub fn origin(&self) -> Origin {
         match self.source {
             Source::Model | Source::Tlb => Origin::Modelled,
-            _ => Origin::Measured,
+            Source::Calls | Source::Process | Source::Counters | Source::TracedCalls => Origin::Measured,
+            Source::Meter | Source::BenchMeter | Source::Flash | Source::Events => Origin::Measured,
+            Source::Cuts | Source::Faults | Source::Runs => Origin::Measured,
         }
     }
 

@@ -147,6 +147,7 @@ const OF_SCRIPTS: [(AnyFactor, &[Script]); 4] = [
 impl Defined for AndroshSpec {
     const NAME: &'static str = "androsh";
     const ABOUT: &'static str = "AndroSH's scripts, as operations of one process";
+    const SMALL: &'static str = "script = ['copy', 'random-write']\nscale = 1024\nrequest_bytes = '4KiB'";
     const MAY_BE_COLD: bool = false;
     const METRICS: &'static [Metric] = &[MOVED];
     const FACTORS: &'static [AnyFactor] = &[

@@ -33,6 +33,7 @@ const LIBRARIES: Factor<Count> =
 impl Defined for AppStartSpec {
     const NAME: &'static str = "app-start";
     const ABOUT: &'static str = "the start of an application";
+    const SMALL: &'static str = "libraries = 1";
     const FACTORS: &'static [AnyFactor] = &[DATA.any(), FILES.any(), LIBRARIES.any(), REQUEST_BYTES.any()];
 
     fn of_point(point: &Point, _prepares: &mut dyn Prepares) -> Result<Self, Impossible> {

@@ -34,6 +34,7 @@ const FILLED_FILES: Metric =
 impl Defined for CapacitySpec {
     const NAME: &'static str = "capacity";
     const ABOUT: &'static str = "files of one size, as many as fit the volume";
+    const SMALL: &'static str = "files = 4\nfile_bytes = '64KiB'";
     const MAY_BE_COLD: bool = false;
     const METRICS: &'static [Metric] = &[FILLED_BYTES, FILLED_FILES];
     const FACTORS: &'static [AnyFactor] = &[DATA.any(), FILES.any(), FILE_BYTES.any(), REQUEST_BYTES.any()];

@@ -18,6 +18,8 @@ pub trait Defined: Sized {
     const FACTORS: &'static [AnyFactor];
     /// The factors that decide whether a combination exists.
     const DECIDING: &'static [&'static str] = &[];
+    /// Factors of a run of a second, as a study has them, by which every volume is tried.
+    const SMALL: &'static str;
     /// What one of its measured calls is, in figures.
     const REQUEST: &'static str = "a request";
     /// Whether the page cache may have nothing of its files before the first operation: not where the operations use
@@ -97,6 +99,11 @@ pub trait FileWorkload {
     /// Threads that share the operations: thread `t` of `n` has the operations `t`, `t + n`, ...
     fn threads(&self) -> u32 {
         1
+    }
+
+    /// Time in which it does nothing but wait, in ns.
+    fn pauses_ns(&self) -> u64 {
+        0
     }
 
     /// Values of its metrics: those of [`Defined::METRICS`] that it has with these factors.

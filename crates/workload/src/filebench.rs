@@ -94,6 +94,8 @@ const PICKS: Factor<Picks> =
 impl Defined for FilebenchSpec {
     const NAME: &'static str = "filebench";
     const ABOUT: &'static str = "Filebench's varmail, fileserver, webproxy and webserver";
+    const SMALL: &'static str =
+        "personality = ['varmail', 'webserver']\nfiles = 10\nfile_bytes = '16KiB'\nrequests = 5";
     const MAY_BE_COLD: bool = false;
     const METRICS: &'static [Metric] = &[MOVED];
     const FACTORS: &'static [AnyFactor] = &[

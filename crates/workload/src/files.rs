@@ -96,6 +96,8 @@ const SYNC: Factor<Sync> =
 impl Defined for FilesSpec {
     const NAME: &'static str = "files";
     const ABOUT: &'static str = "operations on files with warm caches";
+    const SMALL: &'static str =
+        "operation = ['read', 'append', 'create', 'rename']\nfiles = 8\nrequests = 8\nfile_bytes = '16KiB'";
     // It is for what is not of the medium.
     const MAY_BE_COLD: bool = false;
     const FACTORS: &'static [AnyFactor] = &[
@@ -223,6 +225,10 @@ impl FileWorkload for FilesSpec {
 
     fn request_bytes(&self) -> u64 {
         self.request_bytes
+    }
+
+    fn pauses_ns(&self) -> u64 {
+        self.requests.saturating_mul(self.inter_arrival_ns)
     }
 
     fn writes(&self) -> bool {

@@ -119,6 +119,7 @@ const TIMED_CLOSE: Factor<Flag> =
 impl Defined for IozoneSpec {
     const NAME: &'static str = "iozone";
     const ABOUT: &'static str = "IOZONE's passes over one file";
+    const SMALL: &'static str = "file_bytes = '64KiB'\nrequest_bytes = '16KiB'";
     const MAY_BE_COLD: bool = false;
     const METRICS: &'static [Metric] = &Pass::RATES;
     const FACTORS: &'static [AnyFactor] =

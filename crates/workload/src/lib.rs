@@ -2,10 +2,9 @@
 //! boards execute.
 //!
 //! The same specification and seed give the same operations and the same file contents on every
-//! machine. Each workload is defined in one file ([`read`], [`files`], [`postmark`], [`app_start`], [`iozone`],
-//! [`lookup`], [`androsh`], [`filebench`], [`capacity`], [`calls`], [`fio`]; those on databases in [`database`]): its
-//! factors, what a point of a study makes of it, its files, its operations and its own metrics. [`table`] has a line
-//! for each.
+//! machine. Each workload is defined in one file, of which [`postmark`] is an example (those on databases in
+//! [`database`]): its factors, what a point of a study makes of it, its files, its operations and its own metrics.
+//! [`table`] has a line for each.
 
 pub mod androsh;
 pub mod app_start;
@@ -16,6 +15,7 @@ mod conditions;
 mod content;
 pub mod database;
 pub mod definition;
+mod effect;
 pub mod factor;
 pub mod factors;
 pub mod filebench;
@@ -43,6 +43,7 @@ pub use capacity::CapacitySpec;
 pub use command::CommandSpec;
 pub use content::{Content, Data, NewFile, filler_bytes};
 pub use definition::FileWorkload;
+pub use effect::{Effect, Part};
 pub use filebench::FilebenchSpec;
 pub use files::{FileOperation, FilesSpec, Sync};
 pub use fio::FioSpec;

@@ -51,6 +51,7 @@ pub const NAMES_ARE: Factor<NamesAre> =
 impl Defined for LookupSpec {
     const NAME: &'static str = "lookup";
     const ABOUT: &'static str = "look-ups of names in one folder";
+    const SMALL: &'static str = "folder_names = 20\nrequests = 8";
     const FACTORS: &'static [AnyFactor] = &[REQUESTS.any(), FOLDER_NAMES.any(), NAMES_ARE.any()];
 
     fn of_point(point: &Point, _prepares: &mut dyn Prepares) -> Result<Self, Impossible> {

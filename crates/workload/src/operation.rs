@@ -278,12 +278,25 @@ impl Operation {
     pub fn changes_a_name(&self) -> bool {
         matches!(self, Operation::Create { .. } | Operation::CreateFile { .. } | Operation::Delete { .. })
     }
+
     /// Bytes that it moves, as far as it says: reading a file whole does not.
     pub fn bytes(&self) -> u64 {
+        use Operation::{Allocate, Append, Archive, Attributes, Close, Create, CreateFile, Delete, Evict, Fill};
+        use Operation::{
+            Invalidate, List, LookUp, MakeDirectory, Map, Open, Pause, Prefetch, Read, ReadFile, ReadOpen,
+        };
+        use Operation::{
+            Rename, SeekEnd, SetOwner, Sync, SyncData, SyncFolder, Touch, Truncate, Turn, Write, WriteFile,
+        };
         match *self {
-            Operation::Read { bytes, .. } | Operation::Write { bytes, .. } | Operation::Append { bytes, .. } => bytes,
-            Operation::WriteFile { bytes, .. } => bytes,
-            _ => 0,
+            Read { bytes, .. } | Write { bytes, .. } | Append { bytes, .. } | WriteFile { bytes, .. } => bytes,
+            // What there is, or what fits.
+            ReadOpen { .. } | ReadFile { .. } | Archive { .. } | Fill { .. } => 0,
+            Map { .. } | Touch { .. } | Prefetch { .. } | Truncate { .. } | Allocate { .. } => 0,
+            Create { .. } | CreateFile { .. } | Delete { .. } | Rename { .. } | Open { .. } | Close { .. } => 0,
+            LookUp { .. } | Attributes { .. } | SeekEnd { .. } | SetOwner { .. } | MakeDirectory { .. } | List => 0,
+            Sync { .. } | SyncData { .. } | SyncFolder | Evict { .. } | Invalidate { .. } => 0,
+            Turn { .. } | Pause { .. } => 0,
         }
     }
 }

@@ -97,6 +97,7 @@ const RUN_WRITTEN: Metric = rate_in_bytes("run_written_bytes_per_s", "bytes writ
 impl Defined for PostmarkSpec {
     const NAME: &'static str = "postmark";
     const ABOUT: &'static str = "PostMark's transactions";
+    const SMALL: &'static str = "phases = ['transactions', 'all']\nfiles = 4\nrequests = 8\nfile_bytes = '16KiB'";
     const METRICS: &'static [Metric] = &[READ_25, READ_50, READ_100, TRANSACTIONS, RUN_READ, RUN_WRITTEN];
     const FACTORS: &'static [AnyFactor] = &[
         DATA.any(),

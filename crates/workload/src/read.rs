@@ -69,6 +69,7 @@ const PREFETCH: Factor<Prefetch> = Factor::new(
 impl Defined for ReadSpec {
     const NAME: &'static str = "read";
     const ABOUT: &'static str = "read() on one file with the page cache cold";
+    const SMALL: &'static str = "requests = 8\nfile_bytes = '64KiB'";
     const REQUEST: &'static str = "read()";
     const FACTORS: &'static [AnyFactor] = &[
         DATA.any(),
@@ -125,6 +126,10 @@ impl FileWorkload for ReadSpec {
 
     fn request_bytes(&self) -> u64 {
         self.request_bytes
+    }
+
+    fn pauses_ns(&self) -> u64 {
+        self.requests.saturating_mul(self.inter_arrival_ns)
     }
 
     fn writes(&self) -> bool {

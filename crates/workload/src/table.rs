@@ -29,9 +29,21 @@ pub struct Definition {
     pub exists: fn(&Point) -> bool,
     /// The metrics that not every workload has.
     pub metrics: &'static [Metric],
+    /// Factors of a run of a second, as a study has them.
+    pub small: &'static str,
     request: &'static str,
     may_be_cold: bool,
     of_point: fn(&Point, &mut dyn Prepares) -> Result<Workload, Impossible>,
+}
+
+/// Whether two texts are the same, while this is compiled.
+const fn same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
 }
 
 macro_rules! workloads {
@@ -46,6 +58,9 @@ macro_rules! workloads {
             /// A prepared workload on a database.
             Database(Box<DatabaseSpec>),
         }
+
+        // Plans, which are stored, have the name that studies have.
+        $(const _: () = assert!(same($kind, <$spec as Defined>::NAME), "a workload's line has another name than it");)*
 
         impl Workload {
             /// As a workload on files; `None`: a program of its own does it, a database or a command.
@@ -65,6 +80,7 @@ macro_rules! workloads {
             deciding: <$spec as Defined>::DECIDING,
             exists: <$spec as Defined>::exists,
             metrics: <$spec as Defined>::METRICS,
+            small: <$spec as Defined>::SMALL,
             request: <$spec as Defined>::REQUEST,
             may_be_cold: <$spec as Defined>::MAY_BE_COLD,
             of_point: |point, prepares| <$spec as Defined>::of_point(point, prepares).map(Workload::$variant),
@@ -261,6 +277,12 @@ mod tests {
     use super::*;
     use crate::metrics::Ran;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn texts_are_the_same_if_all_their_bytes_are() {
+        assert!(same("", "") && same("calls", "calls"));
+        assert!(!same("calls", "call") && !same("call", "calls") && !same("calls", "cells") && !same("", "a"));
+    }
 
     #[test]
     fn names_are_unique_and_every_factor_has_one_definition() {

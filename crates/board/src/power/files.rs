@@ -6,9 +6,11 @@ use pocketstone_core::error::Context;
 use pocketstone_core::volume::FileSystem;
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::{Engine, Executor, KernelTree, populate};
-use pocketstone_workload::{FileWorkload, Operation};
+use pocketstone_workload::{Effect, FileWorkload, Operation, Part};
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,15 +24,18 @@ struct Bytes(Vec<Arc<[u8]>>);
 
 impl Bytes {
     fn new(bytes: &[u8], before: Option<&Bytes>) -> Bytes {
-        let part = |(number, bytes): (usize, &[u8])| {
-            let same = before.and_then(|before| before.0.get(number)).filter(|part| part[..] == *bytes);
-            same.map_or_else(|| bytes.into(), Arc::clone)
-        };
-        Bytes(bytes.chunks(PART_BYTES).enumerate().map(part).collect())
+        Bytes(parts(bytes, before.map_or(&[], |before| &before.0)).collect())
+    }
+
+    /// These, with other bytes from the part of that number on, as far as they reach.
+    fn with(&self, first: usize, bytes: &[u8]) -> Bytes {
+        let (front, rest) = self.0.split_at(first);
+        let behind = rest.get(bytes.len().div_ceil(PART_BYTES)..).unwrap_or_default();
+        Bytes(front.iter().cloned().chain(parts(bytes, rest)).chain(behind.iter().cloned()).collect())
     }
 
     fn len(&self) -> usize {
-        self.0.iter().map(|part| part.len()).sum()
+        self.0.last().map_or(0, |last| (self.0.len() - 1) * PART_BYTES + last.len())
     }
 
     fn get(&self, at: usize) -> Option<u8> {
@@ -42,12 +47,21 @@ impl Bytes {
     }
 }
 
+/// Bytes in parts, of which those that are as before are shared.
+fn parts(bytes: &[u8], before: &[Arc<[u8]>]) -> impl Iterator<Item = Arc<[u8]>> {
+    bytes.chunks(PART_BYTES).enumerate().map(|(number, bytes)| {
+        let same = before.get(number).filter(|part| part[..] == *bytes);
+        same.map_or_else(|| bytes.into(), Arc::clone)
+    })
+}
+
 /// A file's content; `None`: it is not there.
 type Content = Option<Bytes>;
 
 /// What a call made of a file.
 struct Version {
-    /// The call's number among those that are logged, from 1 on; 0: what was there before.
+    /// The call's number among those that are logged, from 1 on; 0: what was there before, first as it was filled,
+    /// then as the workload has set it up.
     call: usize,
     content: Content,
     /// Whether the call's return promised it.
@@ -75,15 +89,18 @@ impl History {
         let tree = if file_system.reserves_space() { tree } else { tree.without_reserved_space() };
         populate(&tree, &population)?;
         let names = workload.names(seed);
-        let path =
-            |file: u32| names.get(file as usize).map(|name| (format!("{within}{name}"), folder.path().join(name)));
-        let mut files = BTreeMap::new();
-        for file in 0..names.len() as u32 {
-            let Some((name, path)) = path(file) else { continue };
-            files.insert(name, vec![Version { call: 0, content: content(&path, None), promised: true, anew: false }]);
+        let mut now = Now { folder: folder.path(), contents: BTreeMap::new(), renamed: false };
+        let mut history = History { files: BTreeMap::new() };
+        let path = |name: &str| format!("{within}{name}");
+        for name in &names {
+            let content = now.after(name, Some(Part::All));
+            history.files.insert(path(name), vec![Version { call: 0, content, promised: true, anew: false }]);
         }
-        let mut history = History { files };
         let mut executors = Executor::all(&tree, workload, seed)?;
+        for name in &names {
+            let content = now.after(name, Some(Part::All));
+            history.add(&path(name), Version { call: 0, content, promised: false, anew: false });
+        }
         let executor = executors.first_mut().ok_or_else(|| Error::bug("a workload has no thread"))?;
         let mut call = 0;
         for operation in workload.operations(seed) {
@@ -95,13 +112,17 @@ impl History {
                 continue;
             }
             call += 1;
-            let (changed, promised) = effect(&operation, workload.sync_each());
-            let anew = matches!(operation, Operation::WriteFile { .. });
-            for file in changed {
-                if let Some((name, path)) = path(file) {
-                    let before = history.files.get(&name).and_then(|versions| versions.last()?.content.as_ref());
-                    let content = content(&path, before);
-                    history.add(&name, Version { call, content, promised, anew });
+            let effect = operation.effect();
+            now.renamed |= matches!(effect, Effect::Rename { .. });
+            let (mut changed, promised) = changes(effect, workload.sync_each());
+            if now.renamed && effect == Effect::Nothing {
+                // It may be the first one to see what was done to a file by a name that this had.
+                changed.extend(operation.file().map(|file| (file, Some(Part::All))));
+            }
+            for (file, part) in changed {
+                if let Some(name) = names.get(file as usize) {
+                    let (content, anew) = (now.after(name, part), part == Some(Part::Anew));
+                    history.add(&path(name), Version { call, content, promised, anew });
                 }
             }
         }
@@ -127,18 +148,15 @@ impl History {
     }
 }
 
-/// The files that an operation may have changed, or made a promise of, and whether it did.
-fn effect(operation: &Operation, sync_each: bool) -> (Vec<u32>, bool) {
-    match *operation {
-        Operation::Write { file, .. }
-        | Operation::Append { file, .. }
-        | Operation::Truncate { file, .. }
-        | Operation::WriteFile { file, .. } => (vec![file], sync_each),
-        Operation::Sync { file } | Operation::SyncData { file } => (vec![file], true),
+/// The files that an operation may have changed, with what of them, or made a promise of, and whether it did.
+fn changes(effect: Effect, sync_each: bool) -> (Vec<(u32, Option<Part>)>, bool) {
+    match effect {
+        Effect::Nothing => (Vec::new(), false),
+        Effect::Request { file, part } => (vec![(file, Some(part))], sync_each),
+        Effect::Change { file, part } => (vec![(file, Some(part))], false),
+        Effect::Promise { file } => (vec![(file, None)], true),
         // A new name is its folder's, which nobody has synced.
-        Operation::Rename { file, to } => (vec![file, to], false),
-        Operation::Archive { into, .. } => (vec![into], false),
-        ref other => (other.file().into_iter().collect(), false),
+        Effect::Rename { file, to } => ([file, to].map(|file| (file, Some(Part::All))).into(), false),
     }
 }
 
@@ -190,7 +208,7 @@ fn judge(name: &str, versions: &[Version], progress: Progress, found: Option<&Su
 
 /// Calls of these versions with a promise, or without.
 fn lost(versions: &[Version], promised: bool) -> u64 {
-    versions.iter().filter(|version| version.promised == promised).count() as u64
+    versions.iter().filter(|version| version.call > 0 && version.promised == promised).count() as u64
 }
 
 /// The place of the first byte that no version has there, or that lies beyond all of them. A file that grew before its
@@ -209,15 +227,65 @@ fn size(version: &Version) -> usize {
     version.content.as_ref().map_or(0, Bytes::len)
 }
 
-fn content(path: &Path, before: Option<&Bytes>) -> Content {
-    Some(Bytes::new(&fs::read(path).ok()?, before))
+/// What the files of a workload hold, as far as it was executed, by their names: several numbers may have the same.
+struct Now<'a> {
+    folder: &'a Path,
+    contents: BTreeMap<&'a str, Content>,
+    /// Whether a file that is open may have another name by now: then what is done to it changes that one.
+    renamed: bool,
+}
+
+impl<'a> Now<'a> {
+    /// What a file holds after a call that may have changed a part of it.
+    fn after(&mut self, name: &'a str, part: Option<Part>) -> Content {
+        let held = self.contents.entry(name).or_default();
+        let part = if self.renamed { Some(Part::All) } else { part };
+        if let Some(part) = part {
+            *held = content(&self.folder.join(name), held.as_ref(), part);
+        }
+        held.clone()
+    }
+}
+
+/// What a file holds that held `before`, of which a part may be different now. No more than that is read: there may be
+/// thousands of calls on a large file.
+fn content(path: &Path, before: Option<&Bytes>, part: Part) -> Content {
+    let file = File::open(path).ok()?;
+    let bytes = usize::try_from(file.metadata().ok()?.len()).ok()?;
+    let known = before.and_then(|before| Some((before, changed(before.len(), bytes, part)?)));
+    let Some((before, Range { start, end })) = known else {
+        return Some(Bytes::new(&fs::read(path).ok()?, before));
+    };
+    let mut read = vec![0; (end * PART_BYTES).min(bytes) - start * PART_BYTES];
+    file.read_exact_at(&mut read, (start * PART_BYTES) as u64).ok()?;
+    Some(before.with(start, &read))
+}
+
+/// The numbers of the parts of [`Bytes`] that may be different in a file that had `before` bytes and has `bytes` now;
+/// `None`: all.
+fn changed(before: usize, bytes: usize, part: Part) -> Option<Range<usize>> {
+    if bytes < before {
+        return None;
+    }
+    let (from, to) = match part {
+        Part::All | Part::Anew => return None,
+        Part::Beyond => (before, bytes),
+        Part::Bytes { offset, bytes: written } => {
+            let (offset, written) = (usize::try_from(offset).ok()?, usize::try_from(written).ok()?);
+            (offset, offset.saturating_add(written))
+        }
+    };
+    // What it has grown by begins where it ended.
+    let (from, to) = if bytes > before { (from.min(before), bytes) } else { (from.min(bytes), to.min(bytes)) };
+    Some(from / PART_BYTES..to.div_ceil(PART_BYTES).max(from / PART_BYTES))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use pocketstone_core::pattern::Pattern;
-    use pocketstone_workload::{Data, FileOperation, FilesSpec, FioSpec, Sync};
+    use pocketstone_workload::calls::{self, Selection};
+    use pocketstone_workload::{CallsSpec, Data, FileOperation, FilesSpec, FioSpec, Sync};
 
     /// Four appends of two bytes each to one file, which is there and empty; the second one's return is a promise.
     fn appends() -> History {
@@ -293,6 +361,79 @@ mod tests {
         assert!(second.iter().eq(bytes.iter().copied()) && second == Bytes::new(&bytes, None) && second != first);
         assert_eq!((second.len(), second.get(PART_BYTES)), (bytes.len(), Some(bytes[PART_BYTES])));
         assert_eq!(second.get(bytes.len()), None);
+    }
+
+    #[test]
+    fn of_a_file_no_more_is_read_again_than_a_call_may_have_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        fs::write(&path, vec![1; 4 * PART_BYTES + 7]).unwrap();
+        let file = File::options().write(true).open(&path).unwrap();
+        let all = || Bytes::new(&fs::read(&path).unwrap(), None);
+        let mut held = content(&path, None, Part::Beyond).unwrap();
+        assert_eq!(held, all(), "of what is not known all is read");
+        let edge = PART_BYTES as u64;
+        // Within a part, over an edge, at an edge, over the end, behind a hole, and nothing.
+        for (n, (offset, bytes)) in
+            [(3, 5), (edge - 1, 2), (2 * edge, edge), (4 * edge, 9), (6 * edge + 1, 3), (5, 0)].into_iter().enumerate()
+        {
+            file.write_all_at(&vec![n as u8 + 2; bytes as usize], offset).unwrap();
+            held = content(&path, Some(&held), Part::Bytes { offset, bytes }).unwrap();
+            assert_eq!(held, all(), "{bytes} bytes at {offset}");
+        }
+        for more in [1, edge, 2 * edge + 3] {
+            file.write_all_at(&vec![9; more as usize], held.len() as u64).unwrap();
+            held = content(&path, Some(&held), Part::Beyond).unwrap();
+            assert_eq!(held, all(), "{more} bytes more");
+        }
+        file.set_len(edge + 1).unwrap();
+        held = content(&path, Some(&held), Part::Beyond).unwrap();
+        assert_eq!(held, all(), "one that is shorter");
+        // What no call has changed is not looked at.
+        file.write_all_at(b"x", 0).unwrap();
+        assert_eq!(content(&path, Some(&held), Part::Bytes { offset: edge, bytes: 1 }), Some(held.clone()));
+        assert_ne!(content(&path, Some(&held), Part::All), Some(held));
+        fs::remove_file(&path).unwrap();
+        assert_eq!(content(&path, None, Part::All), None);
+    }
+
+    #[test]
+    fn what_is_set_up_before_the_first_call_may_be_there_and_reads_change_nothing() {
+        let job = "[global]\nfilename=f\nsize=64k\nbs=4k\n[w]\nrw=randwrite\nfallocate=truncate\nfsync=4\n\
+                   [r]\nstonewall\nrw=read\n";
+        let spec = FioSpec::read(job, "w.fio", "", Data::Random).unwrap();
+        let history = History::of(&spec, FileSystem::Ext4, 1).unwrap();
+        let operations: Vec<Operation> = spec.operations(1).filter(Operation::is_logged).collect();
+        let numbers = (1..).zip(&operations).filter(|(_, operation)| operation.effect() != Effect::Nothing);
+        let changing: Vec<usize> = numbers.map(|(number, _)| number).collect();
+        assert!(changing.len() < operations.len(), "it reads, too");
+        for versions in history.files.values() {
+            assert_eq!(versions.iter().map(|version| version.call).collect::<Vec<_>>()[2..], changing);
+            assert_eq!((versions[0].promised, versions[1].call, versions[1].promised), (true, 0, false));
+        }
+        // Whether the first call has begun or not: what is set up is neither owed nor strange.
+        let name = history.files.keys().next().unwrap();
+        let found = history.files[name][1].content.as_ref().unwrap().iter().collect();
+        let survivor = Survivor { name: name.clone(), content: Ok(found) };
+        for begun in [0, 1] {
+            let (_, verdict) = history.verdict(Progress { returned: 0, begun }, std::slice::from_ref(&survivor));
+            assert_eq!(verdict, Verdict::default());
+        }
+        let empty = Survivor { content: Ok(Vec::new()), ..survivor };
+        assert_eq!(history.verdict(Progress { returned: 0, begun: 0 }, &[empty]).1, Verdict::default());
+    }
+
+    #[test]
+    fn a_file_that_is_written_by_a_name_that_it_had_is_promised_as_it_is() {
+        let text = "pocketstone-calls 1\nthreads 1\nfile 8 a\nname b\nopen 1 new\nwrite 1 0 8\n\
+                    rename 1 0\nwrite 1 8 8\nclose 1\nopen 0 write\nsync 0\n";
+        let selection = Selection { below: String::new(), pauses: true };
+        let calls = calls::read(text.as_bytes(), "f.calls", &selection).unwrap();
+        let spec = CallsSpec::new(&calls, String::new(), Data::Random, false).with(text.as_bytes()).unwrap();
+        let history = History::of(&spec, FileSystem::Ext4, 1).unwrap();
+        let (_, versions) = history.files.iter().find(|(name, _)| name.ends_with('a')).unwrap();
+        let versions: Vec<_> = versions.iter().map(|v| (v.call, size(v), v.promised)).collect();
+        assert_eq!(versions, [(0, 8, true), (3, 8, false), (6, 16, false), (7, 16, true)]);
     }
 
     #[test]

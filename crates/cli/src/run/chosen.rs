@@ -3,7 +3,7 @@
 use super::intent::Intent;
 use crate::boards::devices;
 use crate::studies::is_boards;
-use pocketstone_board::{Board, BoardContext, KINDS, Profile};
+use pocketstone_board::{Board, BoardContext, HOST, Profile};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_study::run::{Selected, select_cells};
@@ -24,24 +24,23 @@ struct Replaced {
 }
 
 impl Chosen {
-    /// Opens the board of this profile. Without the board that the study is meant for, this machine still has something
-    /// to say.
+    /// Opens the board of this profile. Without the virtual board that the study is meant for, this machine still has
+    /// something to say.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if it cannot be used, and the user or a shard's plan has named it.
+    /// `ErrorKind::Board` if it cannot be used, and is no virtual one, or the user or a shard's plan has named it.
     pub(super) fn open(intent: &Intent, profile: Profile, context: &BoardContext) -> Result<Chosen> {
         let error = match pocketstone_board::open(&profile, intent.cold, context) {
             Ok(board) => return Ok(Chosen { profile, board, replaced: None }),
             Err(error) => error,
         };
         let is_named = intent.forced.is_some() || intent.asked.is_some();
-        if is_named || !is_boards(&error) || profile.kind().everywhere {
+        if is_named || !is_boards(&error) || !profile.may_be_replaced() {
             return Err(error);
         }
         context.check()?;
         let why = LeftOut::new(format!("the board {}", intent.board()), &error);
-        let host = KINDS.iter().find(|kind| kind.everywhere).map_or("", |kind| kind.usual);
-        let host = Profile::load(&devices()?, host)?;
+        let host = Profile::load(&devices()?, HOST.usual)?;
         let board = pocketstone_board::open(&host, false, context)?;
         Ok(Chosen { profile: host, board, replaced: Some(Replaced { kind: profile.kind().name, why }) })
     }

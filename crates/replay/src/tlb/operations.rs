@@ -182,7 +182,22 @@ impl Model {
             Operation::Map { .. } | Operation::Touch { .. } | Operation::Archive { .. } => {
                 Err(Error::user("the model of a TLB follows neither mappings nor archives").hint("omit tlb"))
             }
-            _ => Ok(()),
+            // The kernel's own work, of which the model knows nothing.
+            Operation::Close { .. }
+            | Operation::LookUp { .. }
+            | Operation::Attributes { .. }
+            | Operation::SeekEnd { .. }
+            | Operation::SetOwner { .. }
+            | Operation::MakeDirectory { .. }
+            | Operation::List
+            | Operation::Sync { .. }
+            | Operation::SyncData { .. }
+            | Operation::SyncFolder
+            | Operation::Evict { .. }
+            | Operation::Invalidate { .. }
+            | Operation::Prefetch { .. }
+            | Operation::Turn { .. }
+            | Operation::Pause { .. } => Ok(()),
         }
     }
 }

@@ -215,15 +215,15 @@ const WORKLOAD_ANY: AnyFactor = WORKLOAD.any();
 /// A factor's value at a point. A quiet one that is at its default is not in the point; `None` where the point's
 /// workload has no such factor.
 pub(crate) fn value_of(point: &Point, factor: &AnyFactor) -> Option<Value> {
-    point.get(factor.name).cloned().or_else(|| {
-        let workload = point.get(WORKLOAD.name()).and_then(Value::as_str).or(WORKLOAD_ANY.default)?;
-        of_workload(factor, workload).filter(|own| own.quiet)?.default_value()
-    })
+    point
+        .get(factor.name)
+        .cloned()
+        .or_else(|| of_workload(factor, workload_of(point)).filter(|own| own.quiet)?.default_value())
 }
 
-/// Whether a workload is one on a database.
-pub fn on_database(workload: &str) -> bool {
-    matches!(Name::of_word(workload), Some(Name::Database(_)))
+/// A point's workload.
+pub(crate) fn workload_of(point: &Point) -> &str {
+    point.get(WORKLOAD.name()).and_then(Value::as_str).or(WORKLOAD_ANY.default).unwrap_or_default()
 }
 
 /// The factor of that name.

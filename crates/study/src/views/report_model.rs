@@ -13,8 +13,8 @@ use crate::views::claims::{judge, with_numbers};
 use crate::views::figures::{crowded, figure, phrase, study_table};
 use crate::views::layers::{distribution, views};
 use crate::views::model::*;
-use crate::views::report_files::{databases_table, latencies_table, on_databases, on_files, volumes_table};
-use crate::views::rows::{Found, Row, SpreadColumn, TracingCost, by_point};
+use crate::views::report_tables::{results_tables, volumes_table};
+use crate::views::rows::{Found, Row, SpreadColumn, by_point};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Outcome;
 use pocketstone_core::{Error, Result};
@@ -105,11 +105,7 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
     model.tables.extend(engines_table(store)?);
     model.tables.extend(read_ahead_table(store)?);
     for experiment in &study.experiments {
-        model.tables.extend(match (on_files(experiment), on_databases(experiment)) {
-            (true, _) => latencies_table(store, &experiment.name)?,
-            (false, true) => databases_table(store, &experiment.name)?,
-            (false, false) => results_table(store, &experiment.name)?,
-        });
+        model.tables.extend(results_tables(store, &experiment.name)?);
     }
     model.tables.extend(tasks_table(store)?);
     model.summary = summary(store, &model)?;
@@ -311,48 +307,6 @@ fn engines_table(store: &Store) -> Result<Option<Table>> {
         caption: origin.caption("What executed the operations, and the requested conditions."),
         columns: ["engine", "version", "conditions"].map(str::to_owned).to_vec(),
         rows,
-    }))
-}
-
-/// The main results of an experiment.
-fn results_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
-    let metrics = ["total_ns", "mean_ns", "page_senses", "page_reads", "tracing_cost"];
-    let tracing = TracingCost::of(store, 2)?;
-    let (table, origin) = by_point(store, "statistic", experiment, &metrics)?;
-    if table.is_empty() {
-        return Ok(None);
-    }
-    let points: Vec<&Factors> = table.iter().map(|(p, _)| p).collect();
-    let names = varying(&points);
-    let mut columns: Vec<String> = names.iter().map(|n| n.replace('_', " ")).collect();
-    let spread = SpreadColumn::of(table.iter().map(|(_, found)| found.get("total_ns")));
-    columns.extend(
-        ["seeds", "total time", &spread.head(), "mean latency", "page senses", "page reads", "cost of tracing"]
-            .map(str::to_owned),
-    );
-    let rows = table.iter().map(|(point, by_metric)| {
-        let value = |metric: &str| by_metric.get(metric).map_or("unavailable".to_owned(), Row::text);
-        let mut cells: Vec<String> = names.iter().map(|n| shown(point, n)).collect();
-        let total = by_metric.get("total_ns");
-        cells.push(total.map_or("0".into(), |r| r.n.to_string()));
-        cells.push(value("total_ns"));
-        cells.push(total.map_or("unavailable".into(), |r| spread.cell(r)));
-        cells.extend(["mean_ns", "page_senses", "page_reads"].map(value));
-        let cost = by_metric.get("tracing_cost");
-        cells.push(cost.map_or("unavailable".into(), |cost| tracing.text(cost, total)));
-        cells
-    });
-    Ok(Some(Table {
-        origin,
-        id: format!("results-{experiment}"),
-        title: format!("Results: {experiment}"),
-        caption: origin.caption(&format!(
-            "Medians over the seeds. Latencies are from untraced runs, counts from their traced twins; the cost of \
-                tracing is the extra time of the twin's calls.{}",
-            tracing.caption()
-        )),
-        columns,
-        rows: rows.collect(),
     }))
 }
 

@@ -59,6 +59,9 @@ pub struct CallsSpec {
     pub data: Data,
     /// Whether caches have nothing of the files before the first operation.
     pub cold: bool,
+    /// The pauses that each thread has of the calls, in ns, once these have been seen.
+    #[serde(skip)]
+    pauses_ns: u64,
     /// The operations, once they have been read.
     #[serde(skip)]
     operations: Option<Arc<[Operation]>>,
@@ -77,6 +80,7 @@ impl CallsSpec {
             threads: calls.threads,
             data,
             cold,
+            pauses_ns: thread_pauses_ns(calls),
             operations: None,
         }
     }
@@ -88,8 +92,14 @@ impl CallsSpec {
     pub fn with(&self, file: &[u8]) -> Result<CallsSpec> {
         let text = std::str::from_utf8(file).map_err(|e| Error::user("a file of calls is no text").because(e))?;
         let calls = text::decode(text, "the workload's file")?;
-        Ok(CallsSpec { operations: Some(calls.operations.into()), ..self.clone() })
+        let pauses_ns = thread_pauses_ns(&calls);
+        Ok(CallsSpec { pauses_ns, operations: Some(calls.operations.into()), ..self.clone() })
     }
+}
+
+/// Threads share the operations, and the pauses between them.
+fn thread_pauses_ns(calls: &Calls) -> u64 {
+    calls.pauses_ns() / u64::from(calls.threads.max(1))
 }
 
 fn moved_bytes(operation: &Operation) -> Option<u64> {
@@ -115,6 +125,7 @@ fn writes(operation: &Operation) -> bool {
 impl Defined for CallsSpec {
     const NAME: &'static str = "calls";
     const ABOUT: &'static str = "an application's recorded calls on files";
+    const SMALL: &'static str = "calls_file = 'app.strace'";
     const FACTORS: &'static [AnyFactor] =
         &[CALLS_FILE.any(), CALLS_BELOW.any(), CALLS_PAUSES.any(), DATA.any(), PAGE_CACHE.any()];
 
@@ -183,6 +194,10 @@ impl FileWorkload for CallsSpec {
 
     fn threads(&self) -> u32 {
         self.threads
+    }
+
+    fn pauses_ns(&self) -> u64 {
+        self.pauses_ns
     }
 
     fn names(&self, _seed: u64) -> Vec<String> {

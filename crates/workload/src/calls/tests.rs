@@ -16,6 +16,7 @@ fn a_file_of_calls_makes_a_workload_and_comes_back() {
     assert_eq!((spec.request_bytes, spec.writes, spec.threads), (30, true, 2));
     assert!(spec.check().is_err(), "it has no operations yet");
     let with = spec.with(TEXT.as_bytes()).unwrap();
+    assert_eq!((spec.pauses_ns(), with.pauses_ns()), (250, 250), "500 ns of two threads");
     with.check().unwrap();
     assert_eq!(FileWorkload::operations(&with, 1).collect::<Vec<_>>(), calls.operations);
     assert_eq!(with.names(1), ["a", "b"]);

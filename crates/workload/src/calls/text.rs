@@ -126,7 +126,29 @@ impl Seen {
             | Operation::SyncData { file }
             | Operation::SetOwner { file }
             | Operation::Truncate { file, .. } => self.direct(file).map(drop),
-            _ => Ok(()),
+            // By a name, of a folder, or none that a file of calls has.
+            Operation::CreateFile { .. }
+            | Operation::Delete { .. }
+            | Operation::Rename { .. }
+            | Operation::LookUp { .. }
+            | Operation::MakeDirectory { .. }
+            | Operation::List
+            | Operation::SyncFolder
+            | Operation::Pause { .. }
+            | Operation::Turn { .. }
+            | Operation::Allocate { .. }
+            | Operation::Attributes { .. }
+            | Operation::SeekEnd { .. }
+            | Operation::Map { .. }
+            | Operation::Touch { .. }
+            | Operation::ReadFile { .. }
+            | Operation::WriteFile { .. }
+            | Operation::Fill { .. }
+            | Operation::ReadOpen { .. }
+            | Operation::Archive { .. }
+            | Operation::Evict { .. }
+            | Operation::Invalidate { .. }
+            | Operation::Prefetch { .. } => Ok(()),
         }
     }
 

@@ -337,6 +337,12 @@ impl Job {
         Ok((0..clones).map(job).collect())
     }
 
+    /// All its pauses together, in ns: after so many requests, if there is another one.
+    pub(super) fn pauses_ns(&self) -> u64 {
+        let requests = self.requests.saturating_mul(self.loops).saturating_sub(1);
+        requests.checked_div(self.think_requests).unwrap_or(0).saturating_mul(self.think_ns)
+    }
+
     /// Requests after which fio closes the files, and opens them again for the next ones: each place's, or all of them
     /// with all loops where places come again anyway.
     pub(super) fn pass_requests(&self) -> u64 {

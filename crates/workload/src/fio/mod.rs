@@ -138,6 +138,7 @@ impl FioSpec {
 impl Defined for FioSpec {
     const NAME: &'static str = "fio";
     const ABOUT: &'static str = "the jobs of a job file of fio";
+    const SMALL: &'static str = "fio_file = 'jobs.fio'";
     const FACTORS: &'static [AnyFactor] = &[FIO_FILE.any(), FIO_OPTIONS.any(), DATA.any()];
 
     fn of_point(point: &Point, prepares: &mut dyn Prepares) -> Result<Self, Impossible> {
@@ -235,6 +236,12 @@ impl FileWorkload for FioSpec {
 
     fn threads(&self) -> u32 {
         if self.in_turn() { 1 } else { self.jobs.len() as u32 }
+    }
+
+    /// Jobs at once pause at once.
+    fn pauses_ns(&self) -> u64 {
+        let pauses = self.jobs.iter().map(Job::pauses_ns);
+        if self.in_turn() { pauses.fold(0, u64::saturating_add) } else { pauses.max().unwrap_or(0) }
     }
 }
 

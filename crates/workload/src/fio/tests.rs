@@ -66,6 +66,14 @@ fn files_take_turns_and_pauses_stand_between_requests() {
     let read = |file, offset| Operation::Read { file, offset, bytes: 1024 };
     let pause = Operation::Pause { ns: 5000 };
     assert_eq!(requests(&spec, 1), [read(0, 0), read(1, 0), pause, read(0, 1024), read(1, 1024)]);
+    assert_eq!(spec.pauses_ns(), 5000);
+    // Jobs at once pause at once, those in turn one after the other.
+    let jobs = |after: &str| of(&format!("[global]\nsize=4k\nbs=1k\nthinktime=5\n[a]\n[b]\nloops=2\n{after}\n"));
+    for (after, pauses) in [("", 7), ("stonewall", 3 + 7)] {
+        let spec = jobs(after);
+        let of_all = spec.operations(1).filter(|operation| *operation == pause).count();
+        assert_eq!((of_all, spec.pauses_ns()), (3 + 7, pauses * 5000), "{after}");
+    }
     assert_eq!(spec.names(1), ["mnt/x/j.0.0", "mnt/x/j.0.1"]);
     assert_eq!(spec.population(1).list()[1].bytes, 2048);
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::results::stats::Spread;
 use crate::specification::metric::Unit;
-use crate::views::rows::rows;
+use crate::views::rows::{TracingCost, rows};
 use pocketstone_core::origin::Origin;
 use rusqlite::params;
 
@@ -165,7 +165,7 @@ fn on_a_busy_machine_a_claim_that_needs_a_quiet_one_cannot_be_judged() {
 fn three_seeds_have_a_range_and_one_has_none() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = results(folder.path());
-    let table = results_table(&store, "e").unwrap().unwrap();
+    let table = results_tables(&store, "e").unwrap().remove(0);
     let at = table.columns.iter().position(|c| c == "range of 3").unwrap();
     assert_eq!(table.rows.iter().map(|r| r[at].as_str()).collect::<Vec<_>>(), ["1.90 ms to 2.10 ms", "none"]);
 }
@@ -175,7 +175,7 @@ fn a_cost_of_tracing_that_is_not_above_zero_is_noise() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = results(folder.path());
     let costs = |store: &Store| {
-        let table = results_table(store, "e").unwrap().unwrap();
+        let table = results_tables(store, "e").unwrap().remove(0);
         let costs: Vec<String> = table.rows.iter().map(|r| r.last().unwrap().clone()).collect();
         (costs, table.caption)
     };
@@ -325,4 +325,34 @@ fn a_column_says_what_its_ends_are_once_or_in_each_cell() {
     assert_eq!(column(&[5, 1]), ("93.7% interval".into(), "1 to 3, none".into()));
     assert_eq!(column(&[3, 8]), ("spread".into(), "1 to 3 (range of 3), 1 to 3 (92.9% interval)".into()));
     assert_eq!(column(&[1]), ("spread".into(), "none".into()));
+}
+
+#[test]
+fn each_kind_of_workload_of_an_experiment_has_its_own_table_of_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, study) = results(folder.path());
+    let put = |workload: &str, metric: &str, value: f64| {
+        let point = format!(r#"{{"file_system":"tmpfs","workload":"{workload}"}}"#);
+        let sql = "INSERT INTO main.statistic VALUES ('e', ?1, ?2, 1, ?3, ?3, ?3, ?3, NULL)";
+        store.db.execute(sql, params![point, metric, value]).unwrap();
+    };
+    let tables = || {
+        let tables = model(&store, &study).unwrap().tables;
+        tables.into_iter().filter(|table| table.title.starts_with("Results")).collect::<Vec<_>>()
+    };
+    let of = |table: &Table| (table.id.clone(), table.title.clone(), table.rows.len());
+    // A point that says nothing of its workload reads.
+    let alone = tables().iter().map(of).collect::<Vec<_>>();
+    assert_eq!(alone, [("results-e".to_owned(), "Results: e".to_owned(), 2)]);
+    for (workload, metric) in [("files", "median_ns"), ("command", "median_ns"), ("ycsb-a", "run_ns")] {
+        put(workload, metric, 2e6);
+        put(workload, "mean_ns", 1e6);
+    }
+    let mixed = tables();
+    let expected = [("reads", 2), ("files", 2), ("databases", 1)]
+        .map(|(word, rows)| (format!("{word}-results-e"), format!("Results: e ({word})"), rows));
+    assert_eq!(mixed.iter().map(of).collect::<Vec<_>>(), expected);
+    let has = |table: &Table, column: &str| table.columns.iter().any(|own| own == column);
+    assert!(has(&mixed[0], "page senses") && has(&mixed[1], "median latency") && has(&mixed[2], "run"));
+    assert_eq!(mixed[1].rows.iter().map(|row| row[0].as_str()).collect::<Vec<_>>(), ["command", "files"]);
 }

@@ -1,29 +1,90 @@
-//! The report's tables of `files` workloads and of databases.
+//! The report's tables of results, by what their workloads are on, and of volumes.
 
 use crate::results::store::Store;
-use crate::specification::factor::{Point as Factors, on_database};
+use crate::specification::factor::{Point as Factors, workload_of};
 use crate::specification::points::shown;
 use crate::specification::points::varying;
-use crate::specification::study::Experiment;
 use crate::views::model::Table;
-use crate::views::rows::{Row, SpreadColumn, TracingCost, by_point};
+use crate::views::rows::{Found, Row, SpreadColumn, TracingCost, by_point};
 use pocketstone_core::Result;
+use pocketstone_core::origin::Origin;
 use pocketstone_core::units::format_bytes;
+use pocketstone_core::words::Word;
+use pocketstone_workload::ReadSpec;
+use pocketstone_workload::definition::Defined;
+use pocketstone_workload::table::Name;
 
-/// Whether an experiment has a workload on a number of files.
-pub(crate) fn on_files(experiment: &Experiment) -> bool {
-    let workloads = experiment.factors.get("workload").into_iter().flatten().filter_map(|v| v.as_str());
-    workloads.into_iter().any(|workload| workload != "read" && !on_database(workload))
+/// A table of results: the columns that its workloads have something in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Results {
+    /// Reads of one file: times, and flash operations.
+    Reads,
+    /// Operations on files, and commands: latencies.
+    Files,
+    /// Operations on databases.
+    Databases,
 }
 
-/// Whether an experiment has databases.
-pub(crate) fn on_databases(experiment: &Experiment) -> bool {
-    let mut workloads = experiment.factors.get("workload").into_iter().flatten().filter_map(|v| v.as_str());
-    workloads.any(on_database)
+impl Results {
+    const ALL: [Results; 3] = [Results::Reads, Results::Files, Results::Databases];
+
+    /// The one that has a workload's points. Results may have workloads of other versions.
+    fn of(workload: &str) -> Results {
+        match Name::of_word(workload) {
+            Some(Name::OnFiles(_)) if workload == ReadSpec::NAME => Results::Reads,
+            Some(Name::OnFiles(_) | Name::Command) | None => Results::Files,
+            Some(Name::Database(_)) => Results::Databases,
+        }
+    }
+
+    /// Its word, where an experiment has several.
+    fn word(self) -> &'static str {
+        match self {
+            Results::Reads => "reads",
+            Results::Files => "files",
+            Results::Databases => "databases",
+        }
+    }
+
+    fn table(self, store: &Store, experiment: &str) -> Result<Option<Table>> {
+        match self {
+            Results::Reads => reads_table(store, experiment),
+            Results::Files => latencies_table(store, experiment),
+            Results::Databases => databases_table(store, experiment),
+        }
+    }
+
+    /// As [`by_point`], of the points that it has.
+    fn by_point(self, store: &Store, experiment: &str, metrics: &[&'static str]) -> Result<(Vec<Found>, Origin)> {
+        let (mut found, origin) = by_point(store, "statistic", experiment, metrics)?;
+        found.retain(|(point, _)| Results::of(workload_of(point)) == self);
+        Ok((found, origin))
+    }
+}
+
+/// The tables of an experiment's results: one, or, of different kinds of workloads, one for each.
+pub(crate) fn results_tables(store: &Store, experiment: &str) -> Result<Vec<Table>> {
+    let sql = "SELECT DISTINCT point ->> '$.workload' FROM statistic WHERE experiment = ?1";
+    let workloads: Vec<Option<String>> = store.rows(sql, [experiment], |r| r.get(0))?;
+    let usual = workload_of(&Factors::default()).to_owned();
+    let has = |results: &Results| {
+        workloads.iter().any(|workload| Results::of(workload.as_deref().unwrap_or(&usual)) == *results)
+    };
+    let mut tables = Vec::new();
+    for results in Results::ALL.into_iter().filter(has) {
+        tables.extend(results.table(store, experiment)?.map(|table| (results, table)));
+    }
+    if tables.len() > 1 {
+        for (results, table) in &mut tables {
+            table.id = format!("{}-{}", results.word(), table.id);
+            table.title = format!("{} ({})", table.title, results.word());
+        }
+    }
+    Ok(tables.into_iter().map(|(_, table)| table).collect())
 }
 
 /// What the runs of an experiment on databases took.
-pub(crate) fn databases_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
+fn databases_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
     let shown_metrics: [(&str, &str); 12] = [
         ("mean_ns", "mean time"),
         ("p99_ns", "99th percentile"),
@@ -38,7 +99,7 @@ pub(crate) fn databases_table(store: &Store, experiment: &str) -> Result<Option<
         ("page_senses", "page senses"),
         ("tracing_cost", "cost of tracing"),
     ];
-    let (table, origin) = by_point(store, "statistic", experiment, &shown_metrics.map(|(metric, _)| metric))?;
+    let (table, origin) = Results::Databases.by_point(store, experiment, &shown_metrics.map(|(metric, _)| metric))?;
     // A metric that no point has, such as flash operations where there is no flash, is no column.
     let there: Vec<(&str, &str)> =
         shown_metrics.into_iter().filter(|(m, _)| table.iter().any(|(_, found)| found.contains_key(m))).collect();
@@ -78,10 +139,52 @@ pub(crate) fn databases_table(store: &Store, experiment: &str) -> Result<Option<
     }))
 }
 
+/// What reads of one file took.
+fn reads_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
+    let metrics = ["total_ns", "mean_ns", "page_senses", "page_reads", "tracing_cost"];
+    let tracing = TracingCost::of(store, 2)?;
+    let (table, origin) = Results::Reads.by_point(store, experiment, &metrics)?;
+    if table.is_empty() {
+        return Ok(None);
+    }
+    let points: Vec<&Factors> = table.iter().map(|(p, _)| p).collect();
+    let names = varying(&points);
+    let mut columns: Vec<String> = names.iter().map(|n| n.replace('_', " ")).collect();
+    let spread = SpreadColumn::of(table.iter().map(|(_, found)| found.get("total_ns")));
+    columns.extend(
+        ["seeds", "total time", &spread.head(), "mean latency", "page senses", "page reads", "cost of tracing"]
+            .map(str::to_owned),
+    );
+    let rows = table.iter().map(|(point, by_metric)| {
+        let value = |metric: &str| by_metric.get(metric).map_or("unavailable".to_owned(), Row::text);
+        let mut cells: Vec<String> = names.iter().map(|n| shown(point, n)).collect();
+        let total = by_metric.get("total_ns");
+        cells.push(total.map_or("0".into(), |r| r.n.to_string()));
+        cells.push(value("total_ns"));
+        cells.push(total.map_or("unavailable".into(), |r| spread.cell(r)));
+        cells.extend(["mean_ns", "page_senses", "page_reads"].map(value));
+        let cost = by_metric.get("tracing_cost");
+        cells.push(cost.map_or("unavailable".into(), |cost| tracing.text(cost, total)));
+        cells
+    });
+    Ok(Some(Table {
+        origin,
+        id: format!("results-{experiment}"),
+        title: format!("Results: {experiment}"),
+        caption: origin.caption(&format!(
+            "Medians over the seeds. Latencies are from untraced runs, counts from their traced twins; the cost of \
+                tracing is the extra time of the twin's calls.{}",
+            tracing.caption()
+        )),
+        columns,
+        rows: rows.collect(),
+    }))
+}
+
 /// The latencies of an experiment's points.
-pub(crate) fn latencies_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
+fn latencies_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
     let metrics = ["median_ns", "mean_ns", "p99_ns", "max_ns", "total_ns"];
-    let (table, origin) = by_point(store, "statistic", experiment, &metrics)?;
+    let (table, origin) = Results::Files.by_point(store, experiment, &metrics)?;
     if table.is_empty() {
         return Ok(None);
     }
