@@ -3,8 +3,9 @@
 use crate::arguments::{CheckpointArguments, MountArguments, RestoreArguments};
 use crate::region;
 use crate::target::{Target, tell};
-use pocketstone_cli::{mounts, note, print_json, show_bytes};
+use pocketstone_cli::{mounts, note, print_json};
 use pocketstone_core::error::Context;
+use pocketstone_core::units::format_bytes_rounded;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_media::{MapOptions, Mapped, Medium, Region, Unmapped, map_bytes_at};
 use pocketstone_mount::daemon::Log;
@@ -86,7 +87,7 @@ fn say_taken(source: &Path, target: &Path, taken: &Value, json: bool) -> Result<
         source.display(),
         number("generation"),
         target.display(),
-        show_bytes(number("bytes")),
+        format_bytes_rounded(number("bytes")),
         ms("took_ns"),
         ms("held_up_ns"),
     );
@@ -190,7 +191,7 @@ fn verify(target: &Path, json: bool) -> Result<u8> {
             match verified {
                 Ok(whole) => {
                     let kind = if whole.complete { "complete" } else { "changes" };
-                    let (bytes, volume) = (show_bytes(whole.bytes), show_bytes(whole.region_bytes));
+                    let (bytes, volume) = (format_bytes_rounded(whole.bytes), format_bytes_rounded(whole.region_bytes));
                     say!(
                         "{generation}: whole, {kind}, {bytes} for a region of {volume}, taken {}",
                         ago(whole.taken_ns)
@@ -221,7 +222,7 @@ pub fn restore(given: &RestoreArguments) -> Result<u8> {
     if given.json {
         print_json(&restored)?;
     } else {
-        let (generation, bytes) = (restored.generation, show_bytes(restored.region_bytes));
+        let (generation, bytes) = (restored.generation, format_bytes_rounded(restored.region_bytes));
         let age = ago(restored.taken_ns);
         say!("{}: {bytes} from checkpoint {generation}, taken {age}", given.region.display());
     }

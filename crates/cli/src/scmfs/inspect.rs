@@ -3,8 +3,9 @@
 use crate::arguments::DumpWhat;
 use crate::region;
 use crate::target::{self, Target};
-use pocketstone_cli::{print_json, show_bytes};
+use pocketstone_cli::print_json;
 use pocketstone_core::error::Context;
+use pocketstone_core::units::format_bytes_rounded;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_scmfs::{Dump, FileType, Operations, Report};
 use serde_json::Value;
@@ -54,7 +55,7 @@ fn say_report(path: &Path, report: &Report) {
         report.inodes_used,
         report.directories,
         report.files,
-        show_bytes(report.bytes_used),
+        format_bytes_rounded(report.bytes_used),
         report.findings.len(),
         left(report)
     );
@@ -73,9 +74,16 @@ pub fn upgrade(path: &Path, json: bool) -> Result<u8> {
     } else {
         say_report(path, &done.report);
         let format = pocketstone_scmfs::FORMAT_VERSION;
-        say!("{}: converted to format {format}; it can grow to {}", path.display(), show_bytes(done.max_bytes));
+        say!(
+            "{}: converted to format {format}; it can grow to {}",
+            path.display(),
+            format_bytes_rounded(done.max_bytes)
+        );
         if done.max_bytes < done.old_max_bytes {
-            say!("before, it could grow to {}: the new tables need the space", show_bytes(done.old_max_bytes));
+            say!(
+                "before, it could grow to {}: the new tables need the space",
+                format_bytes_rounded(done.old_max_bytes)
+            );
         }
     }
     Ok(status(&done.report))
@@ -104,7 +112,7 @@ pub fn df(path: &Path, json: bool) -> Result<u8> {
 fn print_state(state: &Value) {
     let usage = &state["usage"];
     let number = |name: &str| usage[name].as_u64().unwrap_or(0);
-    let bytes = |name: &str| show_bytes(number(name));
+    let bytes = |name: &str| format_bytes_rounded(number(name));
     let statfs = |name: &str| state["statfs"][name].as_u64().unwrap_or(0);
     let row = |name: &str, value: String| say!("{name:<28}{value:>12}");
     say!("{}", state["source"].as_str().unwrap_or(""));
@@ -115,18 +123,18 @@ fn print_state(state: &Value) {
     row("  free", bytes("small_free_bytes"));
     row("    in pieces", number("small_free_runs").to_string());
     row("    longest piece", bytes("small_longest_run_bytes"));
-    row("huge-page zone", show_bytes(number("huge_used_bytes") + number("huge_free_bytes")));
+    row("huge-page zone", format_bytes_rounded(number("huge_used_bytes") + number("huge_free_bytes")));
     row("  free", bytes("huge_free_bytes"));
     row("null files", number("null_files").to_string());
     row("  of which reclaimable", bytes("null_bytes"));
-    row("available to files", show_bytes(statfs("available_blocks") * statfs("block_bytes")));
+    row("available to files", format_bytes_rounded(statfs("available_blocks") * statfs("block_bytes")));
     row("inodes in use", format!("{} of {}", number("inodes_used"), number("inodes")));
     row("files with extent lists", number("listed_files").to_string());
     row("windows", number("windows").to_string());
     row("collections", number("collections").to_string());
     row("  given back", bytes("collected_bytes"));
     let threshold = match usage["threshold"]["bytes"].as_u64() {
-        Some(bytes) => show_bytes(bytes),
+        Some(bytes) => format_bytes_rounded(bytes),
         None => "never".into(),
     };
     row("huge pages for files beyond", threshold);
@@ -149,7 +157,7 @@ pub fn stat(target: &Path, path: &Path) -> Result<u8> {
             print_json(&attributes)?;
             for extent in extents {
                 let end = extent.offset + extent.bytes;
-                say!("{}..{end} at {:#x} ({})", extent.offset, extent.at, show_bytes(extent.bytes));
+                say!("{}..{end} at {:#x} ({})", extent.offset, extent.at, format_bytes_rounded(extent.bytes));
             }
             let what = if attributes.kind == FileType::Directory { Dump::Directory(ino) } else { Dump::Inode(ino) };
             let text = pocketstone_scmfs::dump(region::open(&region, false)?, &what)?;
@@ -191,7 +199,7 @@ fn stat_mounted(directory: &Path, path: &Path) -> Result<u8> {
     if facts.is_file() {
         let file = std::fs::File::open(&place).user(cannot)?;
         for (from, to) in extents(&file, facts.size()) {
-            say!("data {from}..{to} ({})", show_bytes(to - from));
+            say!("data {from}..{to} ({})", format_bytes_rounded(to - from));
         }
     }
     Ok(0)

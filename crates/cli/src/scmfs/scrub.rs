@@ -3,8 +3,9 @@
 use crate::region;
 use crate::target::{Target, tell};
 use indicatif::{ProgressBar, ProgressStyle};
-use pocketstone_cli::{print_json, show_bytes};
+use pocketstone_cli::print_json;
 use pocketstone_core::error::Context;
+use pocketstone_core::units::format_bytes_rounded;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_mount::SCRUB;
 use serde_json::Value;
@@ -22,7 +23,7 @@ pub fn scrub(path: &Path, json: bool) -> Result<u8> {
     let show = |inodes: u64, done: u64, bytes: u64| {
         bar.set_length(inodes);
         bar.set_position(done);
-        bar.set_message(show_bytes(bytes));
+        bar.set_message(format_bytes_rounded(bytes));
     };
     let report = match Target::of(path)? {
         Target::Mounted(directory) => ask_server(&directory, &show)?,
@@ -95,9 +96,9 @@ fn print(path: &Path, report: &Value) {
     }
     let contents = match (report["checksums"] == true, number(report, "pages_unknown")) {
         (false, _) => "without data checksums (mkfs --checksums)".into(),
-        (true, 0) => format!("{} of data verified", show_bytes(number(report, "bytes"))),
+        (true, 0) => format!("{} of data verified", format_bytes_rounded(number(report, "bytes"))),
         (true, pages) => {
-            format!("{} of data; {pages} pages had no checksum before", show_bytes(number(report, "bytes")))
+            format!("{} of data; {pages} pages had no checksum before", format_bytes_rounded(number(report, "bytes")))
         }
     };
     let (files, directories) = (number(report, "files"), number(report, "directories"));

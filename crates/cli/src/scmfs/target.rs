@@ -1,8 +1,8 @@
 //! What can be done to a volume whether it is mounted or not, and unmounting.
 
 use crate::region;
-use pocketstone_cli::show_bytes;
 use pocketstone_core::error::Context;
+use pocketstone_core::units::format_bytes_rounded;
 use pocketstone_core::{Error, Result};
 use pocketstone_mount::{COLLECT, RESIZE, USAGE};
 use rustix::fs::XattrFlags;
@@ -64,12 +64,12 @@ pub fn tell(directory: &Path, name: &str, value: &str, what: &str) -> Result<()>
 
 /// Whether a volume may grow to so many bytes; the server could only answer with a number.
 fn check_growth(bytes: u64, now: u64, most: u64) -> Result<()> {
-    let error = |why| Err(Error::user(format!("cannot resize to {}: {why}", show_bytes(bytes))));
+    let error = |why| Err(Error::user(format!("cannot resize to {}: {why}", format_bytes_rounded(bytes))));
     if bytes < now {
-        return error(format!("the volume has {} and can only grow", show_bytes(now)));
+        return error(format!("the volume has {} and can only grow", format_bytes_rounded(now)));
     }
     if bytes > most {
-        return error(format!("its maximum size is {} (mkfs --max-size)", show_bytes(most)));
+        return error(format!("its maximum size is {} (mkfs --max-size)", format_bytes_rounded(most)));
     }
     Ok(())
 }
@@ -87,13 +87,15 @@ pub fn resize(target: &Path, bytes: u64) -> Result<u8> {
             let volume = region::volume(&path, false)?;
             let usage = volume.usage();
             check_growth(bytes, usage.volume_bytes, usage.max_bytes)?;
-            volume.resize(bytes).user(|| format!("cannot resize {} to {}", path.display(), show_bytes(bytes)))?;
+            volume
+                .resize(bytes)
+                .user(|| format!("cannot resize {} to {}", path.display(), format_bytes_rounded(bytes)))?;
             let now = volume.usage().volume_bytes;
             volume.close()?;
             now
         }
     };
-    say!("{}: {}", target.display(), show_bytes(now));
+    say!("{}: {}", target.display(), format_bytes_rounded(now));
     Ok(0)
 }
 
@@ -113,6 +115,6 @@ pub fn gc(target: &Path) -> Result<u8> {
             collected
         }
     };
-    say!("{}: {} freed", target.display(), show_bytes(collected));
+    say!("{}: {} freed", target.display(), format_bytes_rounded(collected));
     Ok(0)
 }
