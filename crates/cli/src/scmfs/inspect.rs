@@ -8,7 +8,7 @@ use pocketstone_core::error::Context;
 use pocketstone_core::units::format_bytes_rounded;
 use pocketstone_core::{ErrorKind, Result};
 use pocketstone_mount::State;
-use pocketstone_scmfs::{Dump, FileType, Operations, Report, Threshold};
+use pocketstone_scmfs::{Dump, FileType, FindingKind, Operations, Report, Threshold};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ fn status(report: &Report) -> u8 {
 fn say_report(path: &Path, report: &Report) {
     for finding in &report.findings {
         let done = if finding.repaired { " (repaired)" } else { "" };
-        say!("{:#x}: {}: {}{done}", finding.at, finding.kind, finding.what);
+        say!("{:#x}: {}: {}{done}", finding.at, finding.kind.name(), finding.what);
     }
     let closed = match (report.clean, report.recovered) {
         (true, _) => "closed cleanly",
@@ -59,7 +59,10 @@ fn say_report(path: &Path, report: &Report) {
         report.findings.len(),
         left(report)
     );
-    if report.findings.iter().any(|finding| finding.kind == "nameless" && finding.path.is_some() && !finding.repaired)
+    if report
+        .findings
+        .iter()
+        .any(|finding| finding.kind == FindingKind::Nameless && finding.path.is_some() && !finding.repaired)
         && report.clean
     {
         say!("hint: repair names nameless inodes; if there is no space for that, remove a file or grow the volume");
