@@ -104,6 +104,6 @@ fn every_workload_runs_in_every_way_on_this_machine() {
 fn every_workload_runs_on_every_volume() {
     every_workload_on("host", &volumes(of_machine));
     or_skip!(qemu());
-    every_workload_on("virt-nand", &volumes(Volume::on_flash));
+    every_workload_on("virt-nand", &volumes(Volume::on_raw_nand));
     every_workload_on("virt-emmc", &volumes(|volume| volume.medium == Medium::Block));
 }

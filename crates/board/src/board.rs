@@ -97,7 +97,7 @@ impl Board {
     /// # Errors
     /// As [`Board::offers`].
     pub fn offers_unerased(&self, volume: &Volume) -> Result<(), Failed> {
-        if volume.on_flash() && !self.capabilities.disposable {
+        if volume.on_raw_nand() && !self.capabilities.disposable {
             return Ok(self.members.first().transport.offers(volume).map(drop)?);
         }
         self.offers(volume)
@@ -242,7 +242,7 @@ impl Board {
         self.capabilities.power_cuts.refuse()?;
         match volume.medium {
             Medium::Block => Ok(()),
-            _ if volume.on_flash() && !volume.read_only() => Ok(()),
+            _ if volume.on_raw_nand() && !volume.read_only() => Ok(()),
             _ => Err(Error::board(format!("{} writes nothing to the board's flash", volume.name()))
                 .hint("choose a file system on flash, such as jffs2 or f2fs")),
         }
@@ -254,11 +254,11 @@ impl Board {
     /// `ErrorKind::Board` with the reason, and the fix as its hint.
     pub fn wears(&self, volume: &Volume) -> Result<()> {
         self.capabilities.chip_faults.refuse()?;
-        match volume.medium {
-            Medium::Mtd | Medium::Ubi => Ok(()),
-            _ => Err(Error::board(format!("{} is not on raw NAND", volume.name()))
-                .hint("choose a file system on raw NAND, such as jffs2, ubifs or yaffs2")),
+        if volume.on_raw_nand() {
+            return Ok(());
         }
+        Err(Error::board(format!("{} is not on raw NAND", volume.name()))
+            .hint("choose a file system on raw NAND, such as jffs2, ubifs or yaffs2"))
     }
 
     /// Measures a plan on a chip with faults, and holds what is on the volume then against what should be.

@@ -8,6 +8,7 @@ use pocketstone_core::{Error, Result};
 use pocketstone_replay::device::Device;
 use pocketstone_study::models::advise::{self, Answer, Question};
 use pocketstone_study::models::read_ahead::advise as read_ahead_advice;
+use pocketstone_study::models::replay::ActivitySource;
 use pocketstone_study::results::store::Store;
 use pocketstone_study::specification::phone_logs;
 use std::path::Path;
@@ -119,7 +120,7 @@ fn print(answer: &Answer, top: usize) {
     if answer.cycles_scale != 1.0 {
         say!("cycles scaled by {:.3}, as calibrated by the study", answer.cycles_scale);
     }
-    if answer.source == "calls" {
+    if answer.source == ActivitySource::Calls {
         say!("note: no kernel events were recorded, so each call counts entirely as time on a core");
     }
     if let Some(khz) = answer.assumed_khz {

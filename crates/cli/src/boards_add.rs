@@ -95,7 +95,7 @@ pub fn doctor(profile: &Profile) -> Result<u8> {
     say!("volumes");
     for name in VOLUMES {
         let volume = Volume::named(name)?;
-        let erased = !board.capabilities().disposable && volume.on_flash();
+        let erased = !board.capabilities().disposable && volume.on_raw_nand();
         match (erased, profile.flash_may_be_erased()) {
             // The attempt would erase it: a study that is run on it makes it.
             (true, true) => tell(name, &Ability::Unknown),

@@ -18,7 +18,8 @@ pub fn export(name: &str, file: &Path) -> Result<u8> {
     progress::clear();
     let manifest = written?;
     let bytes = fs::metadata(file).user(|| format!("cannot read {}", file.display()))?.len();
-    let (file, states, size) = (file.display(), states(&manifest), pocketstone_cli::show_bytes(bytes));
+    let (file, states, size) =
+        (file.display(), states(&manifest), pocketstone_core::units::format_bytes_rounded(bytes));
     say!("{file}: the packages of {name} and {states}, {size}");
     say!("on another machine: pocketstone board import {file}");
     Ok(0)

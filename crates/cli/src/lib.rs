@@ -136,47 +136,6 @@ pub fn man(command: clap::Command, folder: &Path) -> Result<PathBuf> {
     Ok(first)
 }
 
-/// Reads a number of bytes: `4096`, `64K`, `2M`, `1.5G`; the suffixes are powers of 1024.
-///
-/// # Errors
-/// `ErrorKind::User` if it is not a size.
-pub fn parse_bytes(text: &str) -> Result<u64> {
-    let wrong = || Error::user(format!("`{text}` is not a size")).hint("use a size such as 4096, 64K, 2M, 1.5G or 1T");
-    let trimmed = text.trim();
-    let number = trimmed.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match trimmed[number.len()..].to_ascii_uppercase().as_str() {
-        "" | "B" => 0,
-        "K" | "KB" | "KIB" => 10,
-        "M" | "MB" | "MIB" => 20,
-        "G" | "GB" | "GIB" => 30,
-        "T" | "TB" | "TIB" => 40,
-        _ => return Err(wrong()),
-    };
-    if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(1 << shift).ok_or_else(wrong);
-    }
-    let exact = number.parse::<f64>().map_err(|_| wrong())? * (1u64 << shift) as f64;
-    if exact >= 0.0 && exact < u64::MAX as f64 && !number.contains(['e', 'E', 'n']) {
-        Ok(exact as u64)
-    } else {
-        Err(wrong())
-    }
-}
-
-/// A number of bytes for people: `1.5 GiB`.
-pub fn show_bytes(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    let mut units = ["B", "KiB", "MiB", "GiB", "TiB"].into_iter();
-    let mut unit = units.next().unwrap_or_default();
-    for next in units {
-        if value < 1024.0 {
-            break;
-        }
-        (value, unit) = (value / 1024.0, next);
-    }
-    if value.fract() == 0.0 { format!("{value} {unit}") } else { format!("{value:.1} {unit}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,21 +150,5 @@ mod tests {
         assert_eq!(error.kind().exit_code(), 1);
         assert!(error.chain().contains("No space left"), "{}", error.chain());
         assert_eq!(complete_output(0).unwrap(), 0);
-    }
-
-    #[test]
-    fn sizes_are_read_and_shown() {
-        for (text, bytes) in [("4096", 4096), ("64K", 65536), ("2m", 2 << 20), ("1.5G", 3 << 29), ("1 TiB", 0)] {
-            match parse_bytes(text) {
-                Ok(read) => assert_eq!(read, bytes, "{text}"),
-                Err(error) => assert!(text.contains(' ') && error.cure().is_some(), "{text}"),
-            }
-        }
-        for wrong in ["", "K", "-1", "12Q", "1e3", "nan", "99999999999999999999"] {
-            assert!(parse_bytes(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(show_bytes(3 << 29), "1.5 GiB");
-        assert_eq!(show_bytes(512), "512 B");
-        assert_eq!(show_bytes(1 << 20), "1 MiB");
     }
 }

@@ -2,49 +2,75 @@
 
 use crate::{Error, Result};
 
+/// As coreutils have them: a letter alone is a power of 1024, as is one with `iB`; one with `B` is a power of 1000.
 const BYTES: &[(&str, u64)] = &[
     ("B", 1),
+    ("K", 1 << 10),
     ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
     ("kB", 1_000),
+    ("M", 1 << 20),
+    ("MiB", 1 << 20),
     ("MB", 1_000_000),
+    ("G", 1 << 30),
+    ("GiB", 1 << 30),
     ("GB", 1_000_000_000),
+    ("T", 1 << 40),
+    ("TiB", 1 << 40),
+    ("TB", 1_000_000_000_000),
 ];
+
+/// The units that sizes are shown in.
+const SHOWN: &[(&str, u64)] = &[("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
 
 const NANOSECONDS: &[(&str, u64)] =
     &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)];
 
-fn parse(text: &str, units: &[(&str, u64)], what: &str) -> Result<u64> {
-    let text = text.trim();
-    let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
-    let (number, unit) = (text[..split].replace('_', ""), text[split..].trim());
-    let names = || units.iter().map(|u| u.0).collect::<Vec<_>>().join(", ");
-    let bad = || Error::user(format!("`{text}` is not {what}")).hint(format!("use a number and one of {}", names()));
-    let factor = match unit {
-        "" => 1,
-        _ => units.iter().find(|u| u.0 == unit).ok_or_else(bad)?.1,
-    };
-    if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(factor).ok_or_else(bad);
+/// A number as it is written, times its unit: the digits over a power of ten, since no binary fraction is 1.005.
+struct Scaled {
+    digits: u128,
+    over: u128,
+    unit: u64,
+}
+
+impl Scaled {
+    fn read(text: &str, unit_of: impl Fn(&str) -> Option<u64>) -> Option<Scaled> {
+        let text = text.trim();
+        let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
+        let (number, unit) = (text[..split].replace('_', ""), text[split..].trim());
+        let unit = if unit.is_empty() { 1 } else { unit_of(unit)? };
+        let (whole, part) = number.split_once('.').unwrap_or((&number, ""));
+        if whole.is_empty() && part.is_empty() {
+            return None;
+        }
+        let part = part.trim_end_matches('0');
+        let digits = format!("0{whole}{part}").parse::<u128>().ok()?.checked_mul(unit.into())?;
+        Some(Scaled { digits, over: 10u128.checked_pow(u32::try_from(part.len()).ok()?)?, unit })
     }
-    // Exactly: no binary fraction is 1.005.
-    let (whole, part) = number.split_once('.').filter(|_| number.len() > 1).ok_or_else(bad)?;
-    let part = part.trim_end_matches('0');
-    let digits = format!("0{whole}{part}").parse::<u128>().ok().and_then(|digits| digits.checked_mul(factor.into()));
-    let scale = u32::try_from(part.len()).ok().and_then(|places| 10u128.checked_pow(places));
-    match (digits, scale) {
-        (Some(digits), Some(scale)) if digits % scale == 0 => u64::try_from(digits / scale).map_err(|_| bad()),
-        _ => Err(bad()),
+
+    fn is_whole(&self) -> bool {
+        self.digits % self.over == 0
+    }
+
+    fn rounded_down(&self) -> Option<u64> {
+        u64::try_from(self.digits / self.over).ok()
     }
 }
 
-/// Reads a size in bytes: `4096`, `4KiB`, `1.5MiB`.
+fn refused(text: &str, what: &str, units: &[(&str, u64)]) -> Error {
+    let names: Vec<&str> = units.iter().map(|unit| unit.0).collect();
+    Error::user(format!("`{text}` is not {what}")).hint(format!("use a number and one of {}", names.join(", ")))
+}
+
+/// Reads a size in bytes: `4096`, `64K`, `4KiB`, `1.5MiB`, `64MB`, in upper or lower case. `K`, `M`, `G` and `T`, with
+/// or without `iB`, are powers of 1024; `kB`, `MB`, `GB` and `TB` are powers of 1000. A fraction of a larger unit is
+/// rounded down to whole bytes.
 ///
 /// # Errors
-/// `ErrorKind::User` if the text is not a number, has an unknown unit, or is not a whole number of bytes.
+/// `ErrorKind::User` if the text is not a number, has an unknown unit, or is a fraction of a byte.
 pub fn parse_bytes(text: &str) -> Result<u64> {
-    parse(text, BYTES, "a size")
+    let unit_of = |word: &str| BYTES.iter().find(|unit| unit.0.eq_ignore_ascii_case(word)).map(|unit| unit.1);
+    let size = Scaled::read(text, unit_of).filter(|size| size.unit > 1 || size.is_whole());
+    size.and_then(|size| size.rounded_down()).ok_or_else(|| refused(text, "a size", BYTES))
 }
 
 /// Reads a duration in nanoseconds: `500`, `10ms`, `1.5s`.
@@ -52,13 +78,23 @@ pub fn parse_bytes(text: &str) -> Result<u64> {
 /// # Errors
 /// `ErrorKind::User` if the text is not a number, has an unknown unit, or is not a whole number of nanoseconds.
 pub fn parse_ns(text: &str) -> Result<u64> {
-    parse(text, NANOSECONDS, "a duration")
+    let unit_of = |word: &str| NANOSECONDS.iter().find(|unit| unit.0 == word).map(|unit| unit.1);
+    let duration = Scaled::read(text, unit_of).filter(Scaled::is_whole);
+    duration.and_then(|duration| duration.rounded_down()).ok_or_else(|| refused(text, "a duration", NANOSECONDS))
 }
 
-/// A size for people: the largest binary unit that divides it.
+/// A size to the byte, as [`parse_bytes`] reads it back: the largest binary unit that divides it. For what is asked
+/// for, compared or measured.
 pub fn format_bytes(bytes: u64) -> String {
-    let (unit, factor) = BYTES[..4].iter().rev().find(|u| bytes >= u.1 && bytes % u.1 == 0).unwrap_or(&BYTES[0]);
+    let (unit, factor) = SHOWN.iter().rev().find(|u| bytes >= u.1 && bytes % u.1 == 0).unwrap_or(&SHOWN[0]);
     format!("{} {unit}", bytes / factor)
+}
+
+/// A size rounded to a tenth of its unit, `1.5 GiB`, for how much there is of something.
+pub fn format_bytes_rounded(bytes: u64) -> String {
+    let (unit, factor) = SHOWN.iter().rev().find(|u| bytes >= u.1).unwrap_or(&SHOWN[0]);
+    let value = bytes as f64 / *factor as f64;
+    if value.fract() == 0.0 { format!("{value} {unit}") } else { format!("{value:.1} {unit}") }
 }
 
 /// A duration for people, with three significant digits.
@@ -88,6 +124,7 @@ mod tests {
         assert_eq!(parse_bytes("4KiB").unwrap(), 4096);
         assert_eq!(parse_bytes("1.5 MiB").unwrap(), 1_572_864);
         assert_eq!(parse_bytes("0").unwrap(), 0);
+        assert_eq!(parse_bytes("1.3K").unwrap(), 1331);
         assert_eq!(parse_ns("10ms").unwrap(), 10_000_000);
         assert_eq!(parse_ns("1.005us").unwrap(), 1005);
         assert_eq!(parse_ns(".50us").unwrap(), 500);
@@ -95,9 +132,26 @@ mod tests {
             assert!(parse_ns(wrong).is_err(), "{wrong}");
         }
         assert_eq!(format_bytes(5 << 20), "5 MiB");
+        assert_eq!(format_bytes(3 << 29), "1536 MiB");
+        assert_eq!(format_bytes_rounded(3 << 29), "1.5 GiB");
+        assert_eq!(format_bytes_rounded(512), "512 B");
+        assert_eq!(format_bytes_rounded(1 << 40), "1 TiB");
         assert_eq!(format_bytes(0), "0 B");
         assert_eq!(format_ns(1_534_000.0), "1.53 ms");
         assert_eq!(format_ns(0.0), "0 ns");
+    }
+
+    #[test]
+    fn a_letter_of_a_size_is_a_power_of_1024_and_one_with_a_b_of_1000() {
+        for (power, letter) in (1..).zip(["K", "M", "G", "T"]) {
+            for (text, factor) in
+                [(letter.to_owned(), 1024), (format!("{letter}iB"), 1024), (format!("{letter}B"), 1000)]
+            {
+                for text in [text.to_lowercase(), text.to_uppercase(), text] {
+                    assert_eq!(parse_bytes(&format!("64{text}")).unwrap(), 64 * u64::pow(factor, power), "{text}");
+                }
+            }
+        }
     }
 
     #[test]
@@ -121,7 +175,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_the_units_named() {
-        for bad in ["", "x", "4 parsecs", "-1", "0.3B", "99999999999GiB"] {
+        for bad in ["", "x", "K", "4 parsecs", "12Q", "1e3", "nan", "-1", "0.3", "0.3B", "99999999999GiB"] {
             let error = parse_bytes(bad).unwrap_err();
             assert!(error.cure().unwrap().contains("KiB"), "{bad}");
         }

@@ -246,8 +246,8 @@ impl Volume {
         self.medium.volatile()
     }
 
-    /// Whether its files lie on a flash chip of the board.
-    pub fn on_flash(&self) -> bool {
+    /// Whether its files lie on a flash chip of the board that nothing manages but the file system.
+    pub fn on_raw_nand(&self) -> bool {
         matches!(self.medium, Medium::Mtd | Medium::Ubi)
     }
 

@@ -46,6 +46,8 @@ pub use unmapped::Unmapped;
 pub use watched::{Observer, Touch, Watched};
 
 pub use pocketstone_vfs::MediumError as Error;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -56,7 +58,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub const LINE_BYTES: u64 = 64;
 
 /// What flushed and fenced bytes survive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Persistence {
     /// Power loss: DAX with synchronous mapping, battery-backed memory, or declared so.
     PowerSafe,
@@ -64,6 +67,16 @@ pub enum Persistence {
     ProcessSafe,
     /// Nothing: private memory of this process.
     Volatile,
+}
+
+impl fmt::Display for Persistence {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.pad(match self {
+            Persistence::PowerSafe => "power-safe",
+            Persistence::ProcessSafe => "process-safe",
+            Persistence::Volatile => "volatile",
+        })
+    }
 }
 
 /// A part of a [`Window`], in the order of its addresses.

@@ -158,11 +158,6 @@ impl Tracker {
         }
     }
 
-    /// Whether the next snapshot has every page.
-    pub fn is_unknown(&self) -> bool {
-        self.unknown.load(Ordering::Relaxed)
-    }
-
     /// From now on the next snapshot has every page.
     pub fn forget(&self) {
         self.unknown.store(true, Ordering::SeqCst);

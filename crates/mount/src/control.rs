@@ -19,7 +19,7 @@ pub const RESIZE: &str = "user.scmfs.resize";
 /// how far the last one has come, and what it found, as JSON: `pocketstone_scmfs::ScrubState`.
 pub const SCRUB: &str = "user.scmfs.scrub";
 
-/// Setting it to JSON with `target`, `keep` and `word` takes a checkpoint, in the background. Reading it gives how that
+/// Setting it to a [`CheckpointRequest`] as JSON takes a checkpoint, in the background. Reading it gives how that
 /// goes, as JSON: `pocketstone_scmfs::checkpoint::CheckpointState`. For root and the user of the server alone, in whose
 /// name files are written.
 pub const CHECKPOINT: &str = "user.scmfs.checkpoint";
@@ -27,11 +27,11 @@ pub const CHECKPOINT: &str = "user.scmfs.checkpoint";
 /// An extended attribute has at most 64 KiB.
 const VALUE_BYTES: usize = 60 << 10;
 
-/// A mounted volume, and who serves it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// A volume, and who serves it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
-    /// The process that serves it.
-    pub pid: u32,
+    /// The process that serves it, if it is mounted.
+    pub pid: Option<u32>,
     /// The region's path.
     pub source: String,
     /// Where the space is.
@@ -40,18 +40,19 @@ pub struct State {
     pub statfs: Statfs,
 }
 
-/// A volume's state.
+/// The state of a volume that nobody serves.
 ///
 /// # Errors
 /// As [`Operations::statfs`].
 pub fn state(volume: &Volume, source: &str) -> Result<State> {
     let statfs = volume.statfs()?;
-    Ok(State { pid: std::process::id(), source: source.to_owned(), usage: volume.usage(), statfs })
+    Ok(State { pid: None, source: source.to_owned(), usage: volume.usage(), statfs })
 }
 
 pub(crate) fn get(volume: &Volume, source: &str, uid: u32, name: &[u8]) -> Option<Result<Vec<u8>>> {
     if name == USAGE.as_bytes() {
-        let json = |state| serde_json::to_vec(&state).map_err(|_| Error::NotSupported);
+        let served = |state| State { pid: Some(std::process::id()), ..state };
+        let json = |state| serde_json::to_vec(&served(state)).map_err(|_| Error::NotSupported);
         return Some(state(volume, source).and_then(json));
     }
     if name == CHECKPOINT.as_bytes() {
@@ -82,29 +83,33 @@ fn checkpoint_state(volume: &Volume) -> Result<Vec<u8>> {
 }
 
 /// What a checkpoint is asked for by.
-#[derive(Deserialize)]
-struct Question {
-    target: PathBuf,
-    keep: Option<u32>,
-    word: String,
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointRequest {
+    /// The folder, as an absolute path.
+    pub target: PathBuf,
+    /// How many checkpoints are kept there; `None`: as many as are there.
+    pub keep: Option<u32>,
+    /// By which the answer is known.
+    pub word: String,
 }
 
 fn ask_for_checkpoint(volume: &Volume, value: &[u8], arrived: Waits) -> Result<()> {
-    let question: Question = serde_json::from_slice(value).map_err(|_| Error::Invalid)?;
-    if !question.target.is_absolute() {
+    let request: CheckpointRequest = serde_json::from_slice(value).map_err(|_| Error::Invalid)?;
+    if !request.target.is_absolute() {
         return Err(Error::Invalid);
     }
     let known = volume.checkpoint_state();
-    let same = known.as_ref().is_some_and(|known| known.target == question.target);
+    let same = known.as_ref().is_some_and(|known| known.target == request.target);
     match known {
-        Some(known) if same && (known.every_s.is_some() || known.keep == question.keep) => {}
+        Some(known) if same && (known.every_s.is_some() || known.keep == request.keep) => {}
         // Those of the mount itself go on, and so does one that is being taken.
         Some(known) if known.every_s.is_some() || known.waiting > 0 => return Err(Error::Busy),
         // Who asks has had the kernel write back what it held, and is told.
-        _ => volume
-            .schedule_checkpoints(&Schedule::new(question.target).keep(question.keep).before(move || arrived()))?,
+        _ => {
+            volume.schedule_checkpoints(&Schedule::new(request.target).keep(request.keep).before(move || arrived()))?
+        }
     }
-    volume.ask_for_checkpoint(&question.word)
+    volume.ask_for_checkpoint(&request.word)
 }
 
 fn trusted(uid: u32) -> Result<()> {
@@ -150,7 +155,8 @@ fn act(volume: &Volume, name: &[u8], value: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pocketstone_scmfs::{DamageOf, ScrubDamage, ScrubReport};
+    use pocketstone_scmfs::checkpoint::CheckpointState;
+    use pocketstone_scmfs::{CreateOptions, DamageOf, OpenOptions, ScrubDamage, ScrubReport};
 
     #[test]
     fn a_long_list_of_damage_is_shortened_and_its_length_kept() {
@@ -167,8 +173,31 @@ mod tests {
         state.report = Some(report);
         let json = shortened(state, VALUE_BYTES).unwrap();
         assert!((VALUE_BYTES / 4..=VALUE_BYTES).contains(&json.len()), "{}", json.len());
-        let read: serde_json::Value = serde_json::from_slice(&json).unwrap();
-        assert_eq!(read["report"]["damaged_places"], 5000);
-        assert_eq!(read["report"]["damaged"][0]["path"], "/a/rather/long/path");
+        let report = serde_json::from_slice::<ScrubState>(&json).unwrap().report.unwrap();
+        assert_eq!(report.damaged_places, 5000);
+        assert_eq!(report.damaged[0].path.as_deref(), Some("/a/rather/long/path"));
+    }
+
+    #[test]
+    fn answers_are_read_back_as_they_were_given() {
+        let (memory, _) = pocketstone_media::Pcm::new(16 << 20, &Default::default());
+        Volume::create(Box::new(memory.region().unwrap()), &CreateOptions::default()).unwrap();
+        let volume = Volume::open(Box::new(memory.region().unwrap()), &OpenOptions::default()).unwrap();
+        let answer = get(&volume, "region", 0, USAGE.as_bytes()).unwrap().unwrap();
+        let read: State = serde_json::from_slice(&answer).unwrap();
+        assert_eq!(read, State { pid: Some(std::process::id()), ..state(&volume, "region").unwrap() });
+        let report = volume.scrub(&mut |_| true);
+        let json = serde_json::to_vec(&report).unwrap();
+        assert_eq!(serde_json::from_slice::<ScrubReport>(&json).unwrap(), report);
+        let state = CheckpointState::default();
+        let json = serde_json::to_vec(&state).unwrap();
+        assert_eq!(serde_json::from_slice::<CheckpointState>(&json).unwrap(), state);
+    }
+
+    #[test]
+    fn an_answer_without_what_a_verdict_hangs_on_is_not_read() {
+        let mut json = serde_json::to_value(ScrubReport::default()).unwrap();
+        json.as_object_mut().unwrap().remove("damaged_places");
+        assert!(serde_json::from_value::<ScrubReport>(json).is_err());
     }
 }

@@ -30,7 +30,7 @@ mod session;
 mod wire;
 mod yaffs2;
 
-pub use control::{CHECKPOINT, COLLECT, RESIZE, SCRUB, State, USAGE, state};
+pub use control::{CHECKPOINT, COLLECT, CheckpointRequest, RESIZE, SCRUB, State, USAGE, state};
 pub use device::{Entry, mounted_at};
 pub use direct::{Unmounted, stores_directly};
 pub use hollow::mount_hollow;

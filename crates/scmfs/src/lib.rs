@@ -77,7 +77,7 @@ mod types;
 mod upgrade;
 mod volume;
 
-pub use check::{Finding, Report, check, volume_bytes};
+pub use check::{Finding, FindingKind, Report, check, volume_bytes};
 pub use dump::{Dump, dump};
 pub use pocketstone_vfs as vfs;
 pub use pocketstone_vfs::{Damage, Error, FileSystem, Operations, Result};

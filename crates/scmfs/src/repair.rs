@@ -8,7 +8,7 @@ use crate::format::inode::{self, Record};
 use crate::format::superblock::Superblock;
 use crate::inodes::State;
 use crate::operations::{create, write};
-use crate::{Error, FileType, Finding, Ino, Meta, OpenOptions, Operations, ROOT, Result, Volume};
+use crate::{Error, FileType, Finding, FindingKind, Ino, Meta, OpenOptions, Operations, ROOT, Result, Volume};
 use pocketstone_media::{Durable, Flushed, Medium, Region};
 use std::collections::HashSet;
 
@@ -38,7 +38,8 @@ fn mended(mut medium: Medium) -> Result<(Medium, Report)> {
         let more: Vec<Finding> = findings.iter().filter(|one| !known.contains(&identity(one))).cloned().collect();
         report.findings.extend(more);
         // What has no name for lack of space is left as it is, and told of.
-        let is_left = findings.iter().all(|finding| nameless.contains(&finding.at) && finding.kind == "nameless");
+        let is_left =
+            findings.iter().all(|finding| nameless.contains(&finding.at) && finding.kind == FindingKind::Nameless);
         if is_clean && is_left {
             let mut report = report.clone();
             note_repaired(&mut report.findings, &findings);
@@ -69,11 +70,11 @@ fn note_repaired(findings: &mut [Finding], left: &[Finding]) {
 }
 
 /// What makes two findings the same.
-fn identity(finding: &Finding) -> (u64, &str) {
-    (finding.at, &finding.kind)
+fn identity(finding: &Finding) -> (u64, FindingKind) {
+    (finding.at, finding.kind)
 }
 
-fn identities(findings: &[Finding]) -> HashSet<(u64, &str)> {
+fn identities(findings: &[Finding]) -> HashSet<(u64, FindingKind)> {
     findings.iter().map(identity).collect()
 }
 

@@ -10,7 +10,7 @@ use crate::operations::{attributes, directory, names};
 use crate::parts::Parts;
 use crate::store::lock;
 use crate::{Error, FileType, Ino, ROOT, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ const STEP_BYTES: u64 = 1 << 20;
 const STEP_ENTRIES: u32 = 64;
 
 /// What is damaged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum DamageOf {
@@ -33,7 +33,7 @@ pub enum DamageOf {
 }
 
 /// Bytes that are not what was stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubDamage {
     /// What they belong to.
     pub of: DamageOf,
@@ -50,7 +50,7 @@ pub struct ScrubDamage {
 }
 
 /// Its progress.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ScrubProgress {
     /// Inodes that were looked at.
@@ -62,7 +62,7 @@ pub struct ScrubProgress {
 }
 
 /// What was found.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ScrubReport {
     /// Whether contents have checksums. If not, only metadata was verified.
@@ -86,7 +86,7 @@ pub struct ScrubReport {
 }
 
 /// A background scrub.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ScrubState {
     /// It has not ended.

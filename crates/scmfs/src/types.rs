@@ -1,11 +1,12 @@
 //! The plain data that a volume takes and gives.
 
+use pocketstone_media::Persistence;
 use pocketstone_vfs::setters;
 pub use pocketstone_vfs::{
     ACL_ACCESS, ACL_DEFAULT, Allocate, Attr, Entry, FileType, Ino, Meta, NAME_MAX, Protection, ROOT, Rename, SetAttr,
     SetXattr, Statfs, TimeNs,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of a file that follow each other in the volume, too.
 #[non_exhaustive]
@@ -20,7 +21,7 @@ pub struct FileExtent {
 }
 
 /// When a file moves from small pages to huge pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Threshold {
     /// When it would grow beyond so many bytes.
@@ -163,7 +164,7 @@ impl OpenOptions {
 
 /// Where the space is. All in bytes unless it says otherwise.
 #[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// The volume.
     pub volume_bytes: u64,
@@ -204,7 +205,7 @@ pub struct Usage {
     /// Whether contents have checksums.
     pub checksums: bool,
     /// What flushed bytes survive on this medium.
-    pub persistence: &'static str,
+    pub persistence: Persistence,
 }
 
 /// What the content of an inode is, for who watches it.

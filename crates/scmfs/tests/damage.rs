@@ -7,7 +7,7 @@ use crate::support::subject::walk;
 use crate::support::{amount, fuzz, say, seed, starts};
 use pocketstone_fstest::Tree;
 use pocketstone_random::Random;
-use pocketstone_scmfs::{Error, FileType, Ino, Operations, ROOT, Rename, Result, Volume, check, repair};
+use pocketstone_scmfs::{Error, FileType, FindingKind, Ino, Operations, ROOT, Rename, Result, Volume, check, repair};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -205,7 +205,9 @@ fn a_free_map_that_frees_what_does_not_exist() {
     image[from..from + (inodes + 1).div_ceil(64) * 8].fill(0);
     seal.free_map(&mut image);
     let report = check(Shared::from_image(&image).region()).expect("fsck reads the volume");
-    assert!(report.findings.iter().any(|finding| finding.kind == "free-map"), "{report:#?}");
+    assert!(report.findings.iter().any(|finding| finding.kind == FindingKind::FreeMap), "{report:#?}");
+    let json = serde_json::to_value(&report.findings).expect("JSON");
+    assert_eq!(json[0]["kind"], "free-map");
     let volume = Volume::open(Shared::from_image(&image).region(), &start.shape.open).expect("the volume opens");
     // Beside these, 8 can be made of each huge page of 2048 bytes that is free.
     let statfs = volume.statfs().unwrap();
@@ -234,7 +236,7 @@ fn a_damaged_list_of_extents_is_never_believed() {
         let mut image = start.image.clone();
         image[at] ^= 0x10;
         let report = check(Shared::from_image(&image).region()).expect("fsck reads the volume");
-        assert!(report.findings.iter().any(|finding| finding.kind == "list"), "byte {at}: {report:#?}");
+        assert!(report.findings.iter().any(|finding| finding.kind == FindingKind::List), "byte {at}: {report:#?}");
         let volume = Volume::open(Shared::from_image(&image).region(), &start.shape.open).expect("it opens");
         assert!(matches!(volume.open(ino).map(drop), Err(Error::Damaged(_))), "byte {at}");
         volume.abandon();
@@ -338,7 +340,7 @@ fn an_entry_that_leads_to_its_own_directory_or_to_another_kind_is_damage_and_not
 fn expect_entry_mended(image: &[u8], start: &Start, what: &str) {
     let shared = Shared::from_image(image);
     let report = repair(shared.region()).expect("fsck reads the volume");
-    assert!(report.findings.iter().any(|finding| finding.kind == "entry"), "{what}: {report:#?}");
+    assert!(report.findings.iter().any(|finding| finding.kind == FindingKind::Entry), "{what}: {report:#?}");
     assert!(report.findings.iter().all(|finding| finding.repaired), "{what}: {report:#?}");
     assert!(check(shared.region()).expect("fsck reads the volume").findings.is_empty(), "{what}");
     let volume = Volume::open(shared.region(), &start.shape.open).expect("it opens");

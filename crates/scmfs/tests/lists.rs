@@ -4,7 +4,8 @@
 use crate::support::region::Shared;
 use pocketstone_media::Region;
 use pocketstone_scmfs::{
-    CreateOptions, Geometry, Ino, Meta, OpenOptions, Operations, ROOT, Report, Threshold, Volume, check, repair,
+    CreateOptions, FindingKind, Geometry, Ino, Meta, OpenOptions, Operations, ROOT, Report, Threshold, Volume, check,
+    repair,
 };
 
 const PAGE: u64 = 256;
@@ -81,7 +82,7 @@ fn look(shared: &Shared) -> Report {
 }
 
 fn kinds(report: &Report) -> Vec<&str> {
-    report.findings.iter().map(|finding| finding.kind.as_str()).collect()
+    report.findings.iter().map(|finding| finding.kind.name()).collect()
 }
 
 /// Gives the file a list in page 28 of the data area, for a size of 10 pages.
@@ -115,7 +116,10 @@ fn lists_that_cannot_be_are_found() {
         let report = look(&shared);
         assert_eq!(kinds(&report), expected, "{what}: {report:#?}");
         assert!(
-            report.findings.iter().all(|finding| finding.kind == "mapping" || finding.path.as_deref() == Some("/file"))
+            report
+                .findings
+                .iter()
+                .all(|finding| finding.kind == FindingKind::Mapping || finding.path.as_deref() == Some("/file"))
         );
     }
     let (shared, _) = with_list(&[[5, 24, 2]]);

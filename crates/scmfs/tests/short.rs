@@ -6,8 +6,8 @@ use crate::support::seal::Seal;
 use crate::support::subject::walk;
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_scmfs::{
-    CreateOptions, Dump, Error, Geometry, Meta, OpenOptions, Operations, ROOT, Threshold, Volume, check, dump, repair,
-    upgrade,
+    CreateOptions, Dump, Error, FindingKind, Geometry, Meta, OpenOptions, Operations, ROOT, Threshold, Volume, check,
+    dump, repair, upgrade,
 };
 use std::path::{Path, PathBuf};
 
@@ -100,7 +100,7 @@ fn a_file_that_was_cut_short_is_lengthened_and_what_it_lost_is_named() {
         for (path, leaf) in &whole {
             // Only what is named has lost something, and that reads as zeros.
             let cut = report.findings.iter().find(|finding| {
-                finding.kind == "cut"
+                finding.kind == FindingKind::Cut
                     && finding.path.as_ref() == Some(path)
                     && finding.size == Some(leaf.content.size())
             });

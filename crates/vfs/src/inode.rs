@@ -1,6 +1,6 @@
 //! Inodes, their attributes, names.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// An inode number. The root directory is [`ROOT`].
 pub type Ino = u32;
@@ -219,7 +219,7 @@ pub enum SetXattr {
 }
 
 /// File system statistics, as in statvfs(3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statfs {
     /// Unit of the next three fields.
     pub block_bytes: u32,

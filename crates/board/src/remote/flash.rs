@@ -34,6 +34,6 @@ mod tests {
         let error = check(Some(&flash(Erase::Forbidden)), &jffs2).unwrap_err();
         assert!(error.message().contains("would erase the partition \"data\""), "{}", error.chain());
         assert!(check(None, &jffs2).unwrap_err().cure().unwrap().contains("[flash]"));
-        assert!(jffs2.on_flash() && !Volume::named("tmpfs").unwrap().on_flash());
+        assert!(jffs2.on_raw_nand() && !Volume::named("tmpfs").unwrap().on_raw_nand());
     }
 }

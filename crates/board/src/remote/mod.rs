@@ -285,7 +285,7 @@ impl Transport for Remote {
         match volume.medium {
             Medium::Directory => Ok(Offer::Sure),
             _ if volume.volatile() => Ok(Offer::Try),
-            _ if volume.on_flash() => flash::check(self.place.flash.as_ref(), volume).map(|()| Offer::Try),
+            _ if volume.on_raw_nand() => flash::check(self.place.flash.as_ref(), volume).map(|()| Offer::Try),
             _ => Err(Error::board(format!("{} is not measured on boards of kind ssh, adb or command", volume.name()))
                 .hint("mount it on the board and name its folder in the profile: directory = \"/mnt/flash\"")),
         }

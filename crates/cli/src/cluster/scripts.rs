@@ -10,6 +10,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+/// What every shard does, wherever things are.
+const SHARD: &str = include_str!("shard.sh");
+
 /// Where things are for a machine that runs a shard.
 pub struct Places {
     /// The command, as a shell takes it.
@@ -32,117 +35,20 @@ pub fn shard(places: &Places) -> String {
     let Places { program, words, of, .. } = places;
     let path = |path: &Path| quote(&path.to_string_lossy());
     let begin = places.directory.as_deref().map_or_else(String::new, |d| format!("cd {} || exit 1\n", path(d)));
-    let import = places.cache.as_deref().map_or_else(String::new, |archive| {
-        format!("export POCKETSTONE_CACHE=\"$scratch/cache\"\n{program} board import {} >&2 || exit 1\n", path(archive))
-    });
+    let import = places.cache.as_deref().map_or_else(
+        || ":".into(),
+        |archive| format!("export POCKETSTONE_CACHE=\"$scratch/cache\"; {program} board import {} >&2", path(archive)),
+    );
     let (words, shards) = (words.join(" "), path(&places.shards));
     format!(
         r#"#!/bin/sh
 # Runs one of {of} shards; its number is the argument, or what Slurm or Kubernetes say.
-index=${{1:-${{SLURM_ARRAY_TASK_ID:-$((${{JOB_COMPLETION_INDEX:--1}} + 1))}}}}
 shards={shards}
-{begin}scratch=$(mktemp -d "${{TMPDIR:-/tmp}}/pocketstone-shard-XXXXXX") || exit 1
-results=$scratch/results
-run= ended= left=
-trap '[ -n "$left" ] || rm -rf "$scratch"' EXIT
-# What is told to end, ends its run first, which keeps what it has measured.
-trap 'ended=1; [ -z "$run" ] || kill -TERM "$run"' TERM INT
-{import}
-# Where a shard is begun again while this is still at it, the newer one has it.
-mkdir -p "$shards" || exit 1
-owner=$(uname -n)-$$-$(date +%s)
-echo "$owner" >"$shards/.owner-$index" || exit 1
-
-# Which state the database is in; fails while it is being changed, when the journal is there.
-state() {{
-    [ ! -e "$results/results.sqlite-journal" ] && head -c 100 "$results/results.sqlite" | sha256sum &&
-        [ ! -e "$results/results.sqlite-journal" ]
-}}
-# A copy of the database as it is at some moment, on this machine.
-snapshot() {{
-    for attempt in 1 2 3 4 5 6 7 8 9 10; do
-        before=$(state) && cp "$results/results.sqlite" "$scratch/snapshot" && after=$(state) &&
-            [ "$after" = "$before" ] && return 0
-        sleep 0.2
-    done
-    return 1
-}}
-# Whether this still has the shard.
-owns() {{
-    [ "$(cat "$shards/.owner-$index")" = "$owner" ]
-}}
-# Waits until a database that is there has no journal, which would be played into the one that takes its place.
-unjournalled() {{
-    for attempt in 1 2 3 4 5 6 7 8 9 10; do
-        [ -e "$1-journal" ] || return 0
-        sleep 0.2
-    done
-    echo "$1-journal is in the way: reading those results removes it, as pocketstone report $(dirname "$1") does" >&2
-    return 1
-}}
-# Copies a file under another name first: what is there is whole, or as it was.
-place() {{
-    new=$shards/$index/.new-$owner
-    mkdir -p "$(dirname "$2")" && cp "$1" "$new" && owns && unjournalled "$2" && mv "$new" "$2" && return 0
-    rm -f "$new"
-    return 1
-}}
-# Copies the results to the folder that all machines see: a moment's database, after the files that belong to it. With
-# `all` also those that are there and differ, which they do at the end alone.
-keep() {{
-    [ -e "$results/results.sqlite" ] || return 0
-    owns || return 1
-    snapshot || return 1
-    find "$results" -type f ! -name 'results.sqlite*' ! -name in-use ! -name '*.new' ! -name '.*' \
-        >"$scratch/files" || return 1
-    while read -r file; do
-        kept=$shards/$index/${{file#"$results/"}}
-        [ -z "$1" ] && [ -e "$kept" ] || cmp -s "$file" "$kept" || place "$file" "$kept" || return 1
-    done <"$scratch/files"
-    place "$scratch/snapshot" "$shards/$index/results.sqlite"
-}}
-
-# In a session of its own, where there is a program for that: a signal to this script's group reaches it once.
-apart=$(command -v setsid)
-[ -z "$ended" ] || exit 143
-if [ -e "$shards/$index/results.sqlite" ]; then
-    cp -r "$shards/$index" "$results" || exit 1
-    rm -f "$results"/.new-*
-    $apart {program} run --resume "$results" &
-else
-    $apart {program} {words} --shard "$index/{of}" --output "$results" &
-fi
-run=$!
-[ -z "$ended" ] || kill -TERM "$run"
-# A machine that dies loses what it has measured since it last kept something.
-(
-    trap 'kill "$nap"; exit' TERM INT
-    while kill -0 $$ && kill -0 "$run"; do
-        sleep "${{POCKETSTONE_KEEP_S:-60}}" &
-        nap=$!
-        wait "$nap"
-        kill -0 $$ && keep
-    done
-) </dev/null >/dev/null 2>&1 &
-keeper=$!
-wait "$run"
-status=$?
-# A signal ends the first wait.
-while kill -0 "$run" 2>/dev/null; do
-    wait "$run"
-    status=$?
-done
-# From here on nothing is interrupted but by force.
-trap '' TERM INT
-kill "$keeper" 2>/dev/null
-wait "$keeper"
-if ! keep all; then
-    left=1
-    echo "cannot copy the results to $shards/$index: they are in $results on $(uname -n)" >&2
-    exit 1
-fi
-exit "$status"
-"#
+{begin}import_cache() {{ {import}; }}
+# Both take the place of the process that calls them: a signal to it is one to the run.
+new_run() {{ exec $apart {program} {words} --shard "$index/{of}" --output "$results"; }}
+resumed_run() {{ exec $apart {program} run --resume "$results"; }}
+{SHARD}"#
     )
 }
 

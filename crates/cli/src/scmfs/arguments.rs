@@ -1,7 +1,8 @@
 //! The command line; help, man pages and completions come from these definitions.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use pocketstone_cli::{LONG_VERSION, parse_bytes};
+use pocketstone_cli::LONG_VERSION;
+use pocketstone_core::units::parse_bytes;
 use pocketstone_scmfs::{Ino, Threshold};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,7 +11,8 @@ use std::time::Duration;
 const EXIT_STATUS: &str = "Exit status: 0 success; 1 invalid input, or a region or directory in use; 2 usage error; 3 \
     fsck leaves findings, or scrub finds damage; 4 the machine lacks something required; 70 internal error.\n\nREGION \
     is a file, preferably on a DAX file system, hugetlbfs or tmpfs, or a memory device such as /dev/dax0.0. DIR is \
-    the mount point of a volume. Sizes take the suffixes K, M, G and T, powers of 1024.";
+    the mount point of a volume. Sizes take the suffixes K, M, G and T, powers of 1024, and KB, \
+    MB, GB and TB, powers of 1000.";
 
 /// SCMFS: a file system for storage class memory, in user space.
 #[derive(Debug, Parser)]

@@ -2,18 +2,18 @@
 
 use crate::arguments::{CheckpointArguments, MountArguments, RestoreArguments};
 use crate::region;
-use crate::target::{Target, tell};
-use pocketstone_cli::{mounts, note, print_json, show_bytes};
+use crate::target::{Target, ask, tell};
+use pocketstone_cli::{mounts, note, print_json};
 use pocketstone_core::error::Context;
+use pocketstone_core::units::format_bytes_rounded;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_media::{MapOptions, Mapped, Medium, Region, Unmapped, map_bytes_at};
 use pocketstone_mount::daemon::Log;
-use pocketstone_mount::{CHECKPOINT, Target as Mount};
+use pocketstone_mount::{CHECKPOINT, CheckpointRequest, Target as Mount};
 use pocketstone_scmfs::Volume;
-use pocketstone_scmfs::checkpoint::{self, Checkpoints, Directory, Output, Restored, Schedule};
+use pocketstone_scmfs::checkpoint::{self, CheckpointState, Checkpoints, Directory, Output, Restored, Schedule, Taken};
 use pocketstone_vfs::causes;
 use rustix::io::Errno;
-use serde_json::Value;
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -49,8 +49,7 @@ pub fn checkpoint(given: &CheckpointArguments) -> Result<u8> {
             let cannot = || format!("cannot take a checkpoint of {}", path.display());
             let region = region::open(&path, false)?;
             let taken = Checkpoints::open(&target, given.keep).and_then(|mut series| series.take_closed(region));
-            let taken = serde_json::to_value(taken.user(cannot)?).board(cannot)?;
-            return say_taken(source, &target, &taken, given.json);
+            return say_taken(source, &target, &taken.user(cannot)?, given.json);
         }
     };
     loop {
@@ -73,39 +72,39 @@ fn on_itself(target: &Path) -> Error {
         .hint("choose a folder on another file system")
 }
 
-fn say_taken(source: &Path, target: &Path, taken: &Value, json: bool) -> Result<u8> {
+fn say_taken(source: &Path, target: &Path, taken: &Taken, json: bool) -> Result<u8> {
     if json {
         print_json(taken)?;
         return Ok(0);
     }
-    let number = |name: &str| taken[name].as_u64().unwrap_or(0);
-    let kind = if taken["complete"] == true { "complete" } else { "changes" };
-    let ms = |name: &str| number(name) as f64 / 1e6;
+    let kind = if taken.complete { "complete" } else { "changes" };
+    let ms = |ns: u64| ns as f64 / 1e6;
     say!(
         "{}: checkpoint {} in {} ({kind}, {}), {:.1} ms; operations held up for {:.3} ms",
         source.display(),
-        number("generation"),
+        taken.generation,
         target.display(),
-        show_bytes(number("bytes")),
-        ms("took_ns"),
-        ms("held_up_ns"),
+        format_bytes_rounded(taken.bytes),
+        ms(taken.took_ns),
+        ms(taken.held_up_ns),
     );
-    if let Some(trouble) = taken["trouble"].as_str() {
+    if let Some(trouble) = &taken.trouble {
         note("warning", &format!("the checkpoint is whole, but {trouble}"));
     }
     Ok(0)
 }
 
 /// Has the server of a mounted volume take one, and waits for it.
-fn ask_server(directory: &Path, target: &Path, keep: Option<u32>) -> Result<Value> {
+fn ask_server(directory: &Path, target: &Path, keep: Option<u32>) -> Result<Taken> {
     let cannot = || format!("cannot take a checkpoint of the volume at {}", directory.display());
     let open = std::fs::File::open(directory).user(cannot)?;
     // The server waits for what the kernel writes back by that.
     rustix::fs::syncfs(&open).user(cannot)?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
     let word = format!("{}-{now}", std::process::id());
-    let question = serde_json::json!({ "target": region::text(target)?, "keep": keep, "word": word });
-    tell(directory, CHECKPOINT, &question.to_string(), "take a checkpoint of").map_err(|error| {
+    let request = CheckpointRequest { target: region::text(target)?.into(), keep, word };
+    let question = serde_json::to_string(&request).board(cannot)?;
+    tell(directory, CHECKPOINT, &question, "take a checkpoint of").map_err(|error| {
         let is = |errno: Errno| causes(&error).any(|cause| cause.downcast_ref() == Some(&errno));
         if is(Errno::BUSY) {
             return error.hint(
@@ -118,16 +117,15 @@ fn ask_server(directory: &Path, target: &Path, keep: Option<u32>) -> Result<Valu
     let mut pause = PERIOD;
     loop {
         let state = state(directory)?;
-        let mut answers = state["answers"].as_array().into_iter().flatten();
-        if let Some(answer) = answers.find(|answer| answer["word"] == *word) {
-            return match answer["error"].as_str() {
-                None => Ok(answer["taken"].clone()),
-                Some(error) => Err(Error::user(cannot())
-                    .because(error)
-                    .hint("what the target held before is kept: scmfs checkpoint --verify TARGET")),
-            };
+        if let Some(answer) = state.answers.into_iter().find(|answer| answer.word == request.word) {
+            let why = answer.error.unwrap_or_else(|| "its server has not said why".into());
+            return answer.taken.ok_or_else(|| {
+                Error::user(cannot())
+                    .because(why)
+                    .hint("what the target held before is kept: scmfs checkpoint --verify TARGET")
+            });
         }
-        if state["waiting"] == 0 {
+        if state.waiting == 0 {
             return Err(Error::board(cannot())
                 .because("its server has no answer any more")
                 .hint("see what the target has: scmfs checkpoint --verify TARGET"));
@@ -161,18 +159,15 @@ pub fn umount(directory: &Path, lazy: bool) -> Result<u8> {
 fn series_of(directory: &Path) -> Option<(PathBuf, PathBuf, Option<u64>)> {
     let directory = directory.canonicalize().ok()?;
     let entry = pocketstone_mount::mounted_at(&directory).ok()??;
-    let state = state(&directory).ok().filter(|state| !state["every_s"].is_null())?;
-    let target = PathBuf::from(state["target"].as_str()?);
+    let state = state(&directory).ok().filter(|state| state.every_s.is_some())?;
+    let target = state.target;
     let newest = checkpoint::newest(&Directory::to_read(&target)).ok()?;
     Some((entry.source.into(), target, newest))
 }
 
 /// What the server of a mounted volume says about its checkpoints.
-fn state(directory: &Path) -> Result<Value> {
-    let cannot = || format!("cannot ask for the checkpoints of {}", directory.display());
-    let mut buffer = vec![0; 64 << 10];
-    let bytes = rustix::fs::getxattr(directory, CHECKPOINT, &mut buffer[..]).board(cannot)?;
-    serde_json::from_slice(&buffer[..bytes]).board(cannot)
+fn state(directory: &Path) -> Result<CheckpointState> {
+    ask(directory, CHECKPOINT, || format!("cannot ask for the checkpoints of {}", directory.display()))
 }
 
 fn verify(target: &Path, json: bool) -> Result<u8> {
@@ -190,7 +185,7 @@ fn verify(target: &Path, json: bool) -> Result<u8> {
             match verified {
                 Ok(whole) => {
                     let kind = if whole.complete { "complete" } else { "changes" };
-                    let (bytes, volume) = (show_bytes(whole.bytes), show_bytes(whole.region_bytes));
+                    let (bytes, volume) = (format_bytes_rounded(whole.bytes), format_bytes_rounded(whole.region_bytes));
                     say!(
                         "{generation}: whole, {kind}, {bytes} for a region of {volume}, taken {}",
                         ago(whole.taken_ns)
@@ -221,7 +216,7 @@ pub fn restore(given: &RestoreArguments) -> Result<u8> {
     if given.json {
         print_json(&restored)?;
     } else {
-        let (generation, bytes) = (restored.generation, show_bytes(restored.region_bytes));
+        let (generation, bytes) = (restored.generation, format_bytes_rounded(restored.region_bytes));
         let age = ago(restored.taken_ns);
         say!("{}: {bytes} from checkpoint {generation}, taken {age}", given.region.display());
     }

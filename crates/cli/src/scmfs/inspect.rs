@@ -3,11 +3,12 @@
 use crate::arguments::DumpWhat;
 use crate::region;
 use crate::target::{self, Target};
-use pocketstone_cli::{print_json, show_bytes};
+use pocketstone_cli::print_json;
 use pocketstone_core::error::Context;
-use pocketstone_core::{Error, ErrorKind, Result};
-use pocketstone_scmfs::{Dump, FileType, Operations, Report};
-use serde_json::Value;
+use pocketstone_core::units::format_bytes_rounded;
+use pocketstone_core::{ErrorKind, Result};
+use pocketstone_mount::State;
+use pocketstone_scmfs::{Dump, FileType, FindingKind, Operations, Report, Threshold};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -36,7 +37,7 @@ fn status(report: &Report) -> u8 {
 fn say_report(path: &Path, report: &Report) {
     for finding in &report.findings {
         let done = if finding.repaired { " (repaired)" } else { "" };
-        say!("{:#x}: {}: {}{done}", finding.at, finding.kind, finding.what);
+        say!("{:#x}: {}: {}{done}", finding.at, finding.kind.name(), finding.what);
     }
     let closed = match (report.clean, report.recovered) {
         (true, _) => "closed cleanly",
@@ -54,11 +55,14 @@ fn say_report(path: &Path, report: &Report) {
         report.inodes_used,
         report.directories,
         report.files,
-        show_bytes(report.bytes_used),
+        format_bytes_rounded(report.bytes_used),
         report.findings.len(),
         left(report)
     );
-    if report.findings.iter().any(|finding| finding.kind == "nameless" && finding.path.is_some() && !finding.repaired)
+    if report
+        .findings
+        .iter()
+        .any(|finding| finding.kind == FindingKind::Nameless && finding.path.is_some() && !finding.repaired)
         && report.clean
     {
         say!("hint: repair names nameless inodes; if there is no space for that, remove a file or grow the volume");
@@ -73,9 +77,16 @@ pub fn upgrade(path: &Path, json: bool) -> Result<u8> {
     } else {
         say_report(path, &done.report);
         let format = pocketstone_scmfs::FORMAT_VERSION;
-        say!("{}: converted to format {format}; it can grow to {}", path.display(), show_bytes(done.max_bytes));
+        say!(
+            "{}: converted to format {format}; it can grow to {}",
+            path.display(),
+            format_bytes_rounded(done.max_bytes)
+        );
         if done.max_bytes < done.old_max_bytes {
-            say!("before, it could grow to {}: the new tables need the space", show_bytes(done.old_max_bytes));
+            say!(
+                "before, it could grow to {}: the new tables need the space",
+                format_bytes_rounded(done.old_max_bytes)
+            );
         }
     }
     Ok(status(&done.report))
@@ -86,11 +97,7 @@ pub fn df(path: &Path, json: bool) -> Result<u8> {
         Target::Mounted(directory) => target::state(&directory)?,
         Target::Region(path) => {
             let volume = region::volume(&path, true)?;
-            let state = pocketstone_mount::state(&volume, region::text(&path)?)?;
-            let mut state = serde_json::to_value(state).map_err(|e| Error::bug("cannot write JSON").because(e))?;
-            // Nobody serves it.
-            state["pid"] = Value::Null;
-            state
+            pocketstone_mount::state(&volume, region::text(&path)?)?
         }
     };
     if json {
@@ -101,37 +108,35 @@ pub fn df(path: &Path, json: bool) -> Result<u8> {
     Ok(0)
 }
 
-fn print_state(state: &Value) {
-    let usage = &state["usage"];
-    let number = |name: &str| usage[name].as_u64().unwrap_or(0);
-    let bytes = |name: &str| show_bytes(number(name));
-    let statfs = |name: &str| state["statfs"][name].as_u64().unwrap_or(0);
+fn print_state(state: &State) {
+    let (usage, statfs) = (&state.usage, &state.statfs);
+    let bytes = format_bytes_rounded;
     let row = |name: &str, value: String| say!("{name:<28}{value:>12}");
-    say!("{}", state["source"].as_str().unwrap_or(""));
-    row("volume", bytes("volume_bytes"));
-    row("may grow to", bytes("max_bytes"));
-    row("metadata", bytes("metadata_bytes"));
-    row("small-page zone", bytes("small_zone_bytes"));
-    row("  free", bytes("small_free_bytes"));
-    row("    in pieces", number("small_free_runs").to_string());
-    row("    longest piece", bytes("small_longest_run_bytes"));
-    row("huge-page zone", show_bytes(number("huge_used_bytes") + number("huge_free_bytes")));
-    row("  free", bytes("huge_free_bytes"));
-    row("null files", number("null_files").to_string());
-    row("  of which reclaimable", bytes("null_bytes"));
-    row("available to files", show_bytes(statfs("available_blocks") * statfs("block_bytes")));
-    row("inodes in use", format!("{} of {}", number("inodes_used"), number("inodes")));
-    row("files with extent lists", number("listed_files").to_string());
-    row("windows", number("windows").to_string());
-    row("collections", number("collections").to_string());
-    row("  given back", bytes("collected_bytes"));
-    let threshold = match usage["threshold"]["bytes"].as_u64() {
-        Some(bytes) => show_bytes(bytes),
-        None => "never".into(),
+    say!("{}", state.source);
+    row("volume", bytes(usage.volume_bytes));
+    row("may grow to", bytes(usage.max_bytes));
+    row("metadata", bytes(usage.metadata_bytes));
+    row("small-page zone", bytes(usage.small_zone_bytes));
+    row("  free", bytes(usage.small_free_bytes));
+    row("    in pieces", usage.small_free_runs.to_string());
+    row("    longest piece", bytes(usage.small_longest_run_bytes));
+    row("huge-page zone", bytes(usage.huge_used_bytes + usage.huge_free_bytes));
+    row("  free", bytes(usage.huge_free_bytes));
+    row("null files", usage.null_files.to_string());
+    row("  of which reclaimable", bytes(usage.null_bytes));
+    row("available to files", bytes(statfs.available_blocks * u64::from(statfs.block_bytes)));
+    row("inodes in use", format!("{} of {}", usage.inodes_used, usage.inodes));
+    row("files with extent lists", usage.listed_files.to_string());
+    row("windows", usage.windows.to_string());
+    row("collections", usage.collections.to_string());
+    row("  given back", bytes(usage.collected_bytes));
+    let threshold = match usage.threshold {
+        Threshold::Bytes(most) => bytes(most),
+        Threshold::Never => "never".into(),
     };
     row("huge pages for files beyond", threshold);
-    row("data checksums", if usage["checksums"] == true { "yes" } else { "no" }.into());
-    row("durability", usage["persistence"].as_str().unwrap_or("").to_owned());
+    row("data checksums", if usage.checksums { "yes" } else { "no" }.into());
+    row("durability", usage.persistence.to_string());
 }
 
 pub fn stat(target: &Path, path: &Path) -> Result<u8> {
@@ -149,7 +154,7 @@ pub fn stat(target: &Path, path: &Path) -> Result<u8> {
             print_json(&attributes)?;
             for extent in extents {
                 let end = extent.offset + extent.bytes;
-                say!("{}..{end} at {:#x} ({})", extent.offset, extent.at, show_bytes(extent.bytes));
+                say!("{}..{end} at {:#x} ({})", extent.offset, extent.at, format_bytes_rounded(extent.bytes));
             }
             let what = if attributes.kind == FileType::Directory { Dump::Directory(ino) } else { Dump::Inode(ino) };
             let text = pocketstone_scmfs::dump(region::open(&region, false)?, &what)?;
@@ -191,7 +196,7 @@ fn stat_mounted(directory: &Path, path: &Path) -> Result<u8> {
     if facts.is_file() {
         let file = std::fs::File::open(&place).user(cannot)?;
         for (from, to) in extents(&file, facts.size()) {
-            say!("data {from}..{to} ({})", show_bytes(to - from));
+            say!("data {from}..{to} ({})", format_bytes_rounded(to - from));
         }
     }
     Ok(0)

@@ -2,8 +2,8 @@
 
 use crate::arguments::MkfsArguments;
 use crate::region;
-use pocketstone_cli::show_bytes;
 use pocketstone_core::error::Context;
+use pocketstone_core::units::format_bytes_rounded;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::{MapOptions, Mapped, Region};
 use pocketstone_scmfs::{CreateOptions, Operations, ROOT, SetAttr, Threshold, Volume};
@@ -88,7 +88,7 @@ fn fill(arguments: &MkfsArguments, there: Option<&Metadata>, bytes: u64, mut cre
         let volume = region::volume(path, false)?;
         volume.set_attributes(ROOT, &owner).and_then(|_| volume.close()).user(cannot)?;
     }
-    say!("{name}: a volume of {}", show_bytes(bytes));
+    say!("{name}: a volume of {}", format_bytes_rounded(bytes));
     Ok(0)
 }
 
@@ -96,7 +96,7 @@ fn fill(arguments: &MkfsArguments, there: Option<&Metadata>, bytes: u64, mut cre
 /// can only be mapped by huge pages that does not work.
 fn refuse_small_pages_only(name: &str, map_bytes: u64, options: &CreateOptions) -> Result<()> {
     if options.threshold == Threshold::Never && map_bytes > options.geometry.page_bytes.into() {
-        let unit = show_bytes(map_bytes);
+        let unit = format_bytes_rounded(map_bytes);
         let message = format!("{name} is mapped with {unit} pages, which requires huge pages for large files");
         return Err(Error::user(message).hint("omit --threshold never"));
     }

@@ -1,13 +1,13 @@
 //! What can be done to a volume whether it is mounted or not, and unmounting.
 
 use crate::region;
-use pocketstone_cli::show_bytes;
 use pocketstone_core::error::Context;
+use pocketstone_core::units::format_bytes_rounded;
 use pocketstone_core::{Error, Result};
-use pocketstone_mount::{COLLECT, RESIZE, USAGE};
+use pocketstone_mount::{COLLECT, RESIZE, State, USAGE};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
 /// What a command is to work on.
@@ -43,10 +43,14 @@ impl Target {
 }
 
 /// What the server of a mounted volume says about it.
-pub fn state(directory: &Path) -> Result<Value> {
-    let cannot = || format!("cannot query the server of {}", directory.display());
+pub fn state(directory: &Path) -> Result<State> {
+    ask(directory, USAGE, || format!("cannot query the server of {}", directory.display()))
+}
+
+/// What the server of a mounted volume answers to the name of one of its attributes.
+pub fn ask<T: DeserializeOwned>(directory: &Path, name: &str, cannot: impl Fn() -> String) -> Result<T> {
     let mut buffer = vec![0u8; 64 << 10];
-    let bytes = rustix::fs::getxattr(directory, USAGE, &mut buffer[..]).board(cannot)?;
+    let bytes = rustix::fs::getxattr(directory, name, &mut buffer[..]).board(&cannot)?;
     serde_json::from_slice(&buffer[..bytes]).board(cannot)
 }
 
@@ -64,12 +68,12 @@ pub fn tell(directory: &Path, name: &str, value: &str, what: &str) -> Result<()>
 
 /// Whether a volume may grow to so many bytes; the server could only answer with a number.
 fn check_growth(bytes: u64, now: u64, most: u64) -> Result<()> {
-    let error = |why| Err(Error::user(format!("cannot resize to {}: {why}", show_bytes(bytes))));
+    let error = |why| Err(Error::user(format!("cannot resize to {}: {why}", format_bytes_rounded(bytes))));
     if bytes < now {
-        return error(format!("the volume has {} and can only grow", show_bytes(now)));
+        return error(format!("the volume has {} and can only grow", format_bytes_rounded(now)));
     }
     if bytes > most {
-        return error(format!("its maximum size is {} (mkfs --max-size)", show_bytes(most)));
+        return error(format!("its maximum size is {} (mkfs --max-size)", format_bytes_rounded(most)));
     }
     Ok(())
 }
@@ -77,34 +81,33 @@ fn check_growth(bytes: u64, now: u64, most: u64) -> Result<()> {
 pub fn resize(target: &Path, bytes: u64) -> Result<u8> {
     let now = match Target::of(target)? {
         Target::Mounted(directory) => {
-            let state_now = state(&directory)?;
-            let number = |name: &str| state_now["usage"][name].as_u64().unwrap_or(0);
-            check_growth(bytes, number("volume_bytes"), number("max_bytes"))?;
+            let usage = state(&directory)?.usage;
+            check_growth(bytes, usage.volume_bytes, usage.max_bytes)?;
             tell(&directory, RESIZE, &bytes.to_string(), "resize")?;
-            state(&directory)?["usage"]["volume_bytes"].as_u64().unwrap_or(0)
+            state(&directory)?.usage.volume_bytes
         }
         Target::Region(path) => {
             let volume = region::volume(&path, false)?;
             let usage = volume.usage();
             check_growth(bytes, usage.volume_bytes, usage.max_bytes)?;
-            volume.resize(bytes).user(|| format!("cannot resize {} to {}", path.display(), show_bytes(bytes)))?;
+            volume
+                .resize(bytes)
+                .user(|| format!("cannot resize {} to {}", path.display(), format_bytes_rounded(bytes)))?;
             let now = volume.usage().volume_bytes;
             volume.close()?;
             now
         }
     };
-    say!("{}: {}", target.display(), show_bytes(now));
+    say!("{}: {}", target.display(), format_bytes_rounded(now));
     Ok(0)
 }
 
 pub fn gc(target: &Path) -> Result<u8> {
     let collected = match Target::of(target)? {
         Target::Mounted(directory) => {
-            let collected =
-                || -> Result<u64> { Ok(state(&directory)?["usage"]["collected_bytes"].as_u64().unwrap_or(0)) };
-            let before = collected()?;
+            let before = state(&directory)?.usage.collected_bytes;
             tell(&directory, COLLECT, "1", "collect garbage on")?;
-            collected()?.saturating_sub(before)
+            state(&directory)?.usage.collected_bytes.saturating_sub(before)
         }
         Target::Region(path) => {
             let volume = region::volume(&path, false)?;
@@ -113,6 +116,6 @@ pub fn gc(target: &Path) -> Result<u8> {
             collected
         }
     };
-    say!("{}: {} freed", target.display(), show_bytes(collected));
+    say!("{}: {} freed", target.display(), format_bytes_rounded(collected));
     Ok(0)
 }

@@ -1,14 +1,15 @@
 //! The command line; help, man pages and completions come from these definitions.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use pocketstone_cli::{LONG_VERSION, parse_bytes};
+use pocketstone_cli::LONG_VERSION;
+use pocketstone_core::units::parse_bytes;
 use std::path::PathBuf;
 
 const EXIT_STATUS: &str = "Exit status: 0 success; 1 invalid input, or a chip or directory in use; 2 usage error; 3 \
     fsck found errors, or extract skipped something; 4 the machine lacks something required; 70 internal \
     error.\n\nCHIP is an MTD character device such as /dev/mtd3, or an image file of mkyaffs2image, nanddump with \
     out-of-band data, yaffs2utils or this command. An image's layout is detected by default. Sizes take the suffixes \
-    K, M and G, powers of 1024.";
+    K, M, G and T, powers of 1024, and KB, MB, GB and TB, powers of 1000.";
 
 /// YAFFS2: the file system for raw NAND flash, in user space.
 #[derive(Debug, Parser)]

@@ -3,8 +3,9 @@
 use crate::arguments::ChipArguments;
 use crate::chip::{self, Opened};
 use crate::paths;
-use pocketstone_cli::{print_json, show_bytes};
+use pocketstone_cli::print_json;
 use pocketstone_core::error::Context;
+use pocketstone_core::units::format_bytes_rounded;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_vfs::{Attr, FileType};
 use pocketstone_yaffs2::{DumpOptions, Operations, Severity, Volume};
@@ -39,7 +40,7 @@ pub fn fsck(given: &ChipArguments, json: bool) -> Result<u8> {
         say!(
             "{name}: {} files ({}), {} directories, {} symbolic links, {} hard links, {} special files",
             kinds.files,
-            show_bytes(report.file_bytes),
+            format_bytes_rounded(report.file_bytes),
             kinds.directories,
             kinds.symlinks,
             kinds.hard_links,
@@ -113,7 +114,8 @@ pub fn stat(given: &ChipArguments, path: Option<&Path>, json: bool) -> Result<u8
             print_json(&usage)?;
             return Ok(0);
         }
-        let chunks = |chunks: u64| format!("{chunks} ({})", show_bytes(chunks * u64::from(usage.chunk_bytes)));
+        let chunks =
+            |chunks: u64| format!("{chunks} ({})", format_bytes_rounded(chunks * u64::from(usage.chunk_bytes)));
         row("volume", volume.describe());
         row("blocks", usage.blocks.to_string());
         row("  bad", usage.bad_blocks.to_string());
@@ -128,7 +130,7 @@ pub fn stat(given: &ChipArguments, path: Option<&Path>, json: bool) -> Result<u8
             _ => "a scan of all tags",
         };
         row("known by", by.to_owned());
-        row("memory of a mount", show_bytes(usage.memory_bytes));
+        row("memory of a mount", format_bytes_rounded(usage.memory_bytes));
         return Ok(0);
     };
     let attr = find(&volume, given, path)?;

@@ -4,8 +4,8 @@ use crate::arguments::MkfsArguments;
 use crate::chip;
 use crate::unfinished::{Unfinished, parent};
 use pocketstone_cli::mounts::not_a_directory;
-use pocketstone_cli::show_bytes;
 use pocketstone_core::error::Context;
+use pocketstone_core::units::format_bytes_rounded;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::{Geometry, ImageLayout, ImageNand, Nand};
 use pocketstone_vfs::{ROOT, SetAttr};
@@ -40,7 +40,7 @@ fn device(arguments: &MkfsArguments) -> Result<u8> {
     for block in 0..geometry.blocks {
         bad += u32::from(nand.is_bad(block)?);
     }
-    say!("{name}: an empty volume of {}{}", show_bytes(geometry.bytes()), bad_words(bad));
+    say!("{name}: an empty volume of {}{}", format_bytes_rounded(geometry.bytes()), bad_words(bad));
     Ok(0)
 }
 
@@ -82,16 +82,18 @@ fn image(arguments: &MkfsArguments) -> Result<u8> {
     }
     let too_large = || {
         let most = MOST_PAGES.saturating_mul(layout.page_bytes.into()) - block_bytes;
-        Error::user(format!("{} are too many pages", show_bytes(bytes)))
-            .hint(format!("specify a --size of at most {}, or larger pages", show_bytes(most)))
+        Error::user(format!("{} are too many pages", format_bytes_rounded(bytes)))
+            .hint(format!("specify a --size of at most {}, or larger pages", format_bytes_rounded(most)))
     };
     let blocks = u32::try_from(bytes / block_bytes).map_err(|_| too_large())?;
     if (u64::from(blocks) + 1) * u64::from(layout.pages_per_block) > MOST_PAGES {
         return Err(too_large());
     }
     if blocks < FEWEST_BLOCKS {
-        return Err(Error::user(format!("{bytes} bytes are {blocks} blocks"))
-            .hint(format!("YAFFS2 requires at least {FEWEST_BLOCKS} blocks: {}", show_bytes(block_bytes * 8))));
+        return Err(Error::user(format!("{bytes} bytes are {blocks} blocks")).hint(format!(
+            "YAFFS2 requires at least {FEWEST_BLOCKS} blocks: {}",
+            format_bytes_rounded(block_bytes * 8)
+        )));
     }
     let old = path.metadata().ok();
     if old.is_some() && !arguments.force {
@@ -108,7 +110,7 @@ fn image(arguments: &MkfsArguments) -> Result<u8> {
     fill(&unfinished.path(), &layout, blocks, arguments.inband_tags)
         .user(|| format!("cannot create a volume in {name}"))?;
     unfinished.finish(false)?;
-    say!("{name}: an empty volume of {}", show_bytes(bytes));
+    say!("{name}: an empty volume of {}", format_bytes_rounded(bytes));
     Ok(0)
 }
 
@@ -121,7 +123,7 @@ fn enough_room(path: &Path, bytes: u64, freed: u64) -> Result<()> {
     if space.f_blocks == 0 || free >= bytes {
         return Ok(());
     }
-    let (needed, free) = (show_bytes(bytes), show_bytes(free));
+    let (needed, free) = (format_bytes_rounded(bytes), format_bytes_rounded(free));
     Err(Error::user(format!("{} needs {needed}, and {} has {free} free", path.display(), folder.display()))
         .hint("specify a smaller --size, or a file elsewhere"))
 }

@@ -12,7 +12,7 @@ use pocketstone_yaffs2::{OpenOptions, Volume};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// OpenOptions of the kernel's YAFFS2.
+/// Mount options of the kernel's YAFFS2, and of mounts in general.
 const KNOWN: &str = "ro, noatime, nodev, nosuid, noexec, allow_other, log=FILE, inband-tags, tags-ecc-on, \
     tags-ecc-off, no-checkpoint, no-checkpoint-read, no-checkpoint-write, disable-summary, no-cache, lazy-loading-on, \
     lazy-loading-off, empty-lost-and-found-on, empty-lost-and-found-off";

@@ -34,7 +34,7 @@ const ENDING: Duration = Duration::from_secs(3);
 /// # Errors
 /// `ErrorKind::User` if no partition is named; `ErrorKind::Board` if there is none of that name, or several.
 pub fn resolve(board: Board, order: &Order) -> Result<Board> {
-    if board.capabilities.disposable || !volume(order).is_some_and(Volume::on_flash) {
+    if board.capabilities.disposable || !volume(order).is_some_and(Volume::on_raw_nand) {
         return Ok(board);
     }
     let partition = board.places.mtd_name.clone().ok_or_else(|| {

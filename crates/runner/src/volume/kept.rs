@@ -44,7 +44,7 @@ pub fn bdi(volume: &Volume, board: &Board) -> Option<String> {
 /// Makes an empty file system and mounts it.
 pub fn format(volume: &Volume, board: &Board) -> Result<()> {
     let mtd = board.places.mtd;
-    if volume.on_flash() && !board.capabilities.disposable {
+    if volume.on_raw_nand() && !board.capabilities.disposable {
         guarded::take(board)?;
     }
     match volume.medium {

@@ -1,6 +1,6 @@
 //! Small pages: who has which, and what becomes of those that several inodes have.
 
-use super::{PageCopy, Subject, Survey};
+use super::{FindingKind, PageCopy, Subject, Survey};
 use crate::format::attributes;
 use crate::format::entry::{Slot, decode};
 use crate::format::extents::{self, Extent};
@@ -120,7 +120,7 @@ fn all_claims(survey: &mut Survey) -> Vec<Claim> {
         claim(Holds::Run, has_proof, record.run_start, record.run_pages);
         if !attributes_are_sound {
             let at = at(record.xattr_start);
-            survey.find(at, "xattr", "its extended attributes are damaged", Subject::Inode(ino));
+            survey.find(at, FindingKind::Xattr, "its extended attributes are damaged", Subject::Inode(ino));
             survey.change(ino, |record| (record.xattr_start, record.xattr_pages, record.xattr_bytes) = (0, 0, 0));
         }
         let lost_extents = match (&list, &kept) {
@@ -129,7 +129,7 @@ fn all_claims(survey: &mut Survey) -> Vec<Claim> {
         };
         if lost_extents > 0 {
             let what = format!("{lost_extents} of its {} extents are lost: there are holes now", record.list_extents);
-            survey.find(survey.image.layout.page_at(record.list_start), "list", what, Subject::Inode(ino));
+            survey.find(survey.image.layout.page_at(record.list_start), FindingKind::List, what, Subject::Inode(ino));
             survey.relisted.insert(ino);
         }
         if let Some(kept) = kept.filter(|kept| !kept.is_empty()) {
@@ -209,7 +209,7 @@ fn settle_collision(survey: &mut Survey, claim: Claim, first: u32, used: &[Ino],
     let what = format!("it has page {page}, {other}");
     if claim.holds == Holds::Run && first >= content {
         // Only what was reserved for later collides.
-        survey.find(at, "page", what, Subject::Inode(ino));
+        survey.find(at, FindingKind::Page, what, Subject::Inode(ino));
         return survey.change(ino, |record| set_run(record, record.run_start, first));
     }
     let start = if needed == 0 { None } else { take_pages(survey, free, needed) };
@@ -222,7 +222,7 @@ fn settle_collision(survey: &mut Survey, claim: Claim, first: u32, used: &[Ino],
             content: matches!(claim.holds, Holds::Run | Holds::Extent(_)) && record.kind() == FileType::Regular,
             foreign: (claim.start..claim.start + needed).filter(foreign).collect(),
         });
-        survey.find(at, "page", format!("{what}: it gets a copy"), Subject::Inode(ino));
+        survey.find(at, FindingKind::Page, format!("{what}: it gets a copy"), Subject::Inode(ino));
         match claim.holds {
             Holds::Run => survey.change(ino, |record| set_run(record, start, needed)),
             Holds::Xattrs => survey.change(ino, |record| record.xattr_start = start),
@@ -238,7 +238,12 @@ fn settle_collision(survey: &mut Survey, claim: Claim, first: u32, used: &[Ino],
     }
     match claim.holds {
         Holds::Xattrs => {
-            survey.find(at, "xattr", format!("its extended attributes: {what}, and no space"), Subject::Inode(ino));
+            survey.find(
+                at,
+                FindingKind::Xattr,
+                format!("its extended attributes: {what}, and no space"),
+                Subject::Inode(ino),
+            );
             survey.change(ino, |record| (record.xattr_start, record.xattr_pages, record.xattr_bytes) = (0, 0, 0));
         }
         Holds::List => {
@@ -253,7 +258,7 @@ fn settle_collision(survey: &mut Survey, claim: Claim, first: u32, used: &[Ino],
                 from..from + u64::from(claim.pages) * layout.page
             });
             let what = format!("{what}: bytes {}..{} are lost, for lack of space", bytes.start, bytes.end);
-            survey.find(at, "page", what, Subject::Inode(ino));
+            survey.find(at, FindingKind::Page, what, Subject::Inode(ino));
             survey.relisted.insert(ino);
         }
         Holds::Run if record.kind() == FileType::Symlink => {
@@ -263,7 +268,7 @@ fn settle_collision(survey: &mut Survey, claim: Claim, first: u32, used: &[Ino],
             let from = u64::from(first) * layout.page;
             let end = record.size.min(u64::from(record.run_pages) * layout.page);
             let what = format!("{what}: bytes {from}..{end} are lost, for lack of space");
-            survey.find(at, "page", what, Subject::Inode(ino));
+            survey.find(at, FindingKind::Page, what, Subject::Inode(ino));
             let is_directory = record.is_directory();
             survey.change(ino, |record| {
                 set_run(record, record.run_start, first);
@@ -290,7 +295,7 @@ fn write_lists(survey: &mut Survey, free: &mut Alloc) {
         let Some(start) = start else {
             if !list.is_empty() {
                 let at = survey.image.layout.version_at(ino, 0);
-                survey.find(at, "list", "there is no space for its extent list", Subject::Inode(ino));
+                survey.find(at, FindingKind::List, "there is no space for its extent list", Subject::Inode(ino));
             }
             survey.change(ino, |record| (record.list_start, record.list_pages, record.list_extents) = (0, 0, 0));
             continue;
@@ -328,7 +333,7 @@ fn cut_off(survey: &mut Survey) {
     }
     for (ino, Range { start, end }) in lost {
         let what = format!("bytes {start}..{end} are lost: the region was truncated");
-        survey.find(from, "cut", what, Subject::Inode(ino));
+        survey.find(from, FindingKind::Cut, what, Subject::Inode(ino));
     }
 }
 

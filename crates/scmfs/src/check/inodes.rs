@@ -1,6 +1,6 @@
 //! The inodes: which version of each one counts, and what it says that cannot be.
 
-use super::{Subject, Survey};
+use super::{FindingKind, Subject, Survey};
 use crate::Ino;
 use crate::format::bytes::get_u64;
 use crate::format::extents::{self, Extent};
@@ -79,9 +79,16 @@ impl Survey {
                     self.report.recovered = true;
                 }
                 Some(What::Torn) => {
-                    self.find(at, "inode", "one of its two versions is torn or damaged", Subject::Inode(ino));
+                    self.find(
+                        at,
+                        FindingKind::Inode,
+                        "one of its two versions is torn or damaged",
+                        Subject::Inode(ino),
+                    );
                 }
-                Some(What::Zeroed) => self.find(at, "inode", "one of its two versions is lost", Subject::Inode(ino)),
+                Some(What::Zeroed) => {
+                    self.find(at, FindingKind::Inode, "one of its two versions is lost", Subject::Inode(ino))
+                }
                 None => {}
             }
             if half.is_some() {
@@ -101,7 +108,7 @@ impl Survey {
                         self.lose(ino, &format!("it has {what}"));
                         continue;
                     };
-                    self.find(at, "inode", format!("its newer version has {what}"), Subject::Inode(ino));
+                    self.find(at, FindingKind::Inode, format!("its newer version has {what}"), Subject::Inode(ino));
                     self.rewritten.insert(ino);
                     sane
                 }
@@ -127,7 +134,7 @@ impl Survey {
         self.rewritten.remove(&ino);
         let size = self.size_of_damaged(ino);
         self.lost.insert(ino, size);
-        self.find(self.image.layout.version_at(ino, 0), "inode", what, Subject::Inode(ino));
+        self.find(self.image.layout.version_at(ino, 0), FindingKind::Inode, what, Subject::Inode(ino));
     }
 
     /// The size of a damaged inode, where both versions name the same.

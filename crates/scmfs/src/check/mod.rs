@@ -17,7 +17,7 @@ use crate::space::Alloc;
 use crate::{Error, FileType, Ino, Result};
 use names::{Tree, grouped};
 use pocketstone_media::{Medium, Region};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The result of fsck.
@@ -48,8 +48,8 @@ pub struct Report {
 pub struct Finding {
     /// Where, in bytes from the start of the volume.
     pub at: u64,
-    /// The kind of finding: a short, stable name.
-    pub kind: String,
+    /// The kind of finding, whose names are stable.
+    pub kind: FindingKind,
     /// A description, starting with the path and size of the affected object, if known.
     pub what: String,
     /// The path of the affected object.
@@ -58,6 +58,68 @@ pub struct Finding {
     pub size: Option<u64>,
     /// Whether it was repaired.
     pub repaired: bool,
+}
+
+/// What is wrong.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FindingKind {
+    /// A superblock.
+    Superblock,
+    /// The region was cut short.
+    Cut,
+    /// A version of an inode, or what it says of its huge pages.
+    Inode,
+    /// An entry of the mapping table.
+    Mapping,
+    /// Pages that two inodes have.
+    Page,
+    /// Extended attributes.
+    Xattr,
+    /// A list of extents.
+    List,
+    /// A link count.
+    Links,
+    /// The parent of a directory.
+    Parent,
+    /// The root directory.
+    Root,
+    /// An inode without a name.
+    Nameless,
+    /// A directory with a hole.
+    Hole,
+    /// An entry of a directory.
+    Entry,
+    /// The map of free pages.
+    FreeMap,
+}
+
+impl FindingKind {
+    /// Its short, stable name.
+    pub fn name(self) -> &'static str {
+        match self {
+            FindingKind::Superblock => "superblock",
+            FindingKind::Cut => "cut",
+            FindingKind::Inode => "inode",
+            FindingKind::Mapping => "mapping",
+            FindingKind::Page => "page",
+            FindingKind::Xattr => "xattr",
+            FindingKind::List => "list",
+            FindingKind::Links => "links",
+            FindingKind::Parent => "parent",
+            FindingKind::Root => "root",
+            FindingKind::Nameless => "nameless",
+            FindingKind::Hole => "hole",
+            FindingKind::Entry => "entry",
+            FindingKind::FreeMap => "free-map",
+        }
+    }
+}
+
+impl Serialize for FindingKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
 }
 
 /// What a finding is about.
@@ -189,7 +251,7 @@ pub(crate) fn survey(image: Image, faults: Vec<Error>, cut_from: Option<u64>) ->
     };
     for fault in faults {
         if let Error::Damaged(damage) = fault {
-            survey.find(damage.at, "superblock", damage.found, Subject::None);
+            survey.find(damage.at, FindingKind::Superblock, damage.found, Subject::None);
         }
     }
     survey.inode_table();
@@ -206,9 +268,9 @@ pub(crate) fn survey(image: Image, faults: Vec<Error>, cut_from: Option<u64>) ->
 }
 
 impl Survey {
-    fn find(&mut self, at: u64, kind: &str, what: impl Into<String>, subject: Subject) {
+    fn find(&mut self, at: u64, kind: FindingKind, what: impl Into<String>, subject: Subject) {
         let (path, size) = (None, None);
-        self.report.findings.push(Finding { at, kind: kind.into(), what: what.into(), path, size, repaired: false });
+        self.report.findings.push(Finding { at, kind, what: what.into(), path, size, repaired: false });
         self.subjects_of.push(subject);
         if let Subject::Inode(ino) = subject {
             self.subjects.insert(ino);
@@ -286,7 +348,12 @@ impl Survey {
         let is_right = crc32c::crc32c(&map) == self.image.superblock.free_map_crc;
         if map != alloc.free_map() || !is_right {
             let wrong = if is_right { "content" } else { "checksum" };
-            self.find(layout.free_map_at, "free-map", format!("the free map has a wrong {wrong}"), Subject::None);
+            self.find(
+                layout.free_map_at,
+                FindingKind::FreeMap,
+                format!("the free map has a wrong {wrong}"),
+                Subject::None,
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Names: which inodes they lead to, which lead nowhere, and which inodes have none.
 
-use super::{PageCopy, Subject, Survey};
+use super::{FindingKind, PageCopy, Subject, Survey};
 use crate::format::entry::{Slot, check_name, decode, slots_of};
 use crate::format::inode::Record;
 use crate::format::layout::SLOT_BYTES;
@@ -133,12 +133,12 @@ impl Survey {
             Some(root) if root.is_directory() => {
                 if root.parent != ROOT {
                     let what = format!("the root names inode {} as its parent", root.parent);
-                    self.find(at, "parent", what, Subject::None);
+                    self.find(at, FindingKind::Parent, what, Subject::None);
                     self.change(ROOT, |root| root.parent = ROOT);
                 }
             }
             _ => {
-                self.find(at, "root", "the root is not a directory: an empty one is created", Subject::None);
+                self.find(at, FindingKind::Root, "the root is not a directory: an empty one is created", Subject::None);
                 let mut root = Record::new(&Meta::directory(0o755), 1, Clock::new(None).now());
                 root.parent = ROOT;
                 self.lost.remove(&ROOT);
@@ -165,7 +165,12 @@ impl Survey {
         for (ino, says, has) in wrong {
             if !self.nameless.contains(&ino) {
                 let at = self.image.layout.version_at(ino, 0);
-                self.find(at, "links", format!("its link count is {says}, but it has {has}"), Subject::Inode(ino));
+                self.find(
+                    at,
+                    FindingKind::Links,
+                    format!("its link count is {says}, but it has {has}"),
+                    Subject::Inode(ino),
+                );
             }
             self.change(ino, |record| record.links = has);
         }
@@ -177,7 +182,7 @@ impl Survey {
         while let Some(found) = tree.spares.iter().position(|spare| !tree.links.contains_key(&spare.child)) {
             let Spare { child, directory, name, .. } = tree.spares.swap_remove(found);
             let what = format!("its recorded parent is not {directory}");
-            self.find(self.image.layout.version_at(child, 0), "parent", what, Subject::Inode(child));
+            self.find(self.image.layout.version_at(child, 0), FindingKind::Parent, what, Subject::Inode(child));
             self.change(child, |record| record.parent = directory);
             *tree.links.entry(directory).or_default() += 1;
             tree.places.insert(child, (directory, name));
@@ -220,7 +225,7 @@ impl Survey {
 
     fn adopt(&mut self, ino: Ino, tree: &mut Tree) {
         let what = "it has no name; repair gives it this one";
-        self.find(self.image.layout.version_at(ino, 0), "nameless", what, Subject::Inode(ino));
+        self.find(self.image.layout.version_at(ino, 0), FindingKind::Nameless, what, Subject::Inode(ino));
         self.nameless.insert(ino);
         tree.places.insert(ino, (0, format!("#{ino}").into_bytes()));
     }
@@ -250,12 +255,12 @@ impl Survey {
             let inode_at = self.image.layout.version_at(directory, 0);
             if holes > 0 {
                 let what = format!("the directory has no space for {holes} of its small pages: their names are lost");
-                self.find(inode_at, "hole", what, Subject::Inode(directory));
+                self.find(inode_at, FindingKind::Hole, what, Subject::Inode(directory));
                 self.holes.push(directory);
             }
             for (at, slot, slots) in damaged {
                 let what = format!("the directory has damaged entries in slots {slot} to {}", slot + slots - 1);
-                self.find(at, "entry", what, Subject::Inode(directory));
+                self.find(at, FindingKind::Entry, what, Subject::Inode(directory));
                 self.cleared.push((at, u64::from(slots) * SLOT_BYTES));
             }
             for (at, entry) in found {
@@ -289,7 +294,7 @@ impl Survey {
 
     /// Removes a name.
     fn clear_name(&mut self, at: u64, name: &[u8], what: String, size: Option<u64>) {
-        self.find(at, "entry", what, Subject::Text(size));
+        self.find(at, FindingKind::Entry, what, Subject::Text(size));
         self.cleared.push((at, u64::from(slots_of(name)) * SLOT_BYTES));
     }
 

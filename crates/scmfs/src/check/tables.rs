@@ -1,6 +1,6 @@
 //! The mapping table: what each huge page is to be, from both copies of its entry and from what inodes say.
 
-use super::{Subject, Survey};
+use super::{FindingKind, Subject, Survey};
 use crate::Ino;
 use crate::format::mapping::Mapping;
 
@@ -22,7 +22,7 @@ impl Survey {
             });
             if chunk.is_none() {
                 let what = format!("part {index} of the inode table beyond the first is lost, with the inodes in it");
-                self.find(at, "mapping", what, Subject::None);
+                self.find(at, FindingKind::Mapping, what, Subject::None);
             }
             let Some(segment) = segment else { break };
             self.image.layout.chunks.push(segment);
@@ -96,7 +96,7 @@ impl Survey {
                 if first == last { format!("entry {first} is") } else { format!("entries {first} to {last} are") };
             let at = self.image.layout.mapping_entry_at(first);
             let at = if fault.contains("second") { self.image.layout.mirrored(at) } else { at };
-            self.find(at, "mapping", format!("{which} {fault}"), Subject::None);
+            self.find(at, FindingKind::Mapping, format!("{which} {fault}"), Subject::None);
             from = i;
         }
     }
@@ -179,7 +179,7 @@ impl Survey {
                 true => format!("{} of its {should} huge pages are lost{}", should - are, self.gaps(ino, should - are)),
                 false => format!("it should have {should} huge pages, the mapping table has {are}"),
             };
-            self.find(layout.version_at(ino, 0), "inode", what, Subject::Inode(ino));
+            self.find(layout.version_at(ino, 0), FindingKind::Inode, what, Subject::Inode(ino));
             self.change(ino, |record| (record.segments, record.huge) = (are, record.huge && are > 0));
         }
     }
@@ -189,7 +189,7 @@ impl Survey {
         self.segments[segment as usize] = Mapping::Free;
         self.entries.insert(segment, Mapping::Free);
         if let Some(what) = what {
-            self.find(self.image.layout.mapping_entry_at(segment), "mapping", what, Subject::None);
+            self.find(self.image.layout.mapping_entry_at(segment), FindingKind::Mapping, what, Subject::None);
         }
     }
 

@@ -22,7 +22,7 @@ use crate::{Error, OutsideStores, Result, TimeNs};
 use format::PAGE;
 use pocketstone_media::{Medium, NoSnapshot, Region, Snapshot, TRACKED_BYTES};
 use pocketstone_vfs::MediumError;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ const CHAIN_MOST: usize = 64;
 
 /// A checkpoint that was taken.
 #[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {
     /// Its number.
     pub generation: u64,

@@ -5,7 +5,7 @@ use crate::parts::Parts;
 use crate::store::lock;
 use crate::{Error, Result};
 use pocketstone_vfs::{MediumError, setters};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -53,7 +53,7 @@ impl Schedule {
 }
 
 /// How it goes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CheckpointState {
     /// The folder.
@@ -77,7 +77,7 @@ pub struct CheckpointState {
 }
 
 /// What became of a checkpoint that somebody asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Answer {
     /// The word of who asked.

@@ -4,7 +4,6 @@ use crate::format::extents::{EXTENTS_MAX, list_bytes};
 use crate::format::layout::SLOT_BYTES;
 use crate::parts::Parts;
 use crate::{Ino, Statfs, Usage};
-use pocketstone_media::Persistence;
 
 /// Space and inode counts for statfs. Null files count as free, preallocated space as used. Free inodes include those
 /// that free huge pages could provide.
@@ -75,11 +74,7 @@ pub(crate) fn usage(parts: &Parts) -> Usage {
         collections,
         threshold: parts.store.threshold,
         checksums: parts.store.layout.checks_at.is_some(),
-        persistence: match parts.store.medium.persistence() {
-            Persistence::PowerSafe => "power-safe",
-            Persistence::ProcessSafe => "process-safe",
-            Persistence::Volatile => "volatile",
-        },
+        persistence: parts.store.medium.persistence(),
     }
 }
 

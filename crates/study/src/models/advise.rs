@@ -1,6 +1,6 @@
 //! Ranking of governors for a recorded run on a device: `pocketstone advise governor`.
 
-use crate::models::replay::{self, recorded};
+use crate::models::replay::{self, ActivitySource, recorded};
 use crate::results::store::{Store, StoredCell};
 use crate::specification::factor::{Point, describe};
 use crate::specification::recordings::Recorded;
@@ -56,8 +56,8 @@ pub struct Answer {
     pub levers: Vec<String>,
     /// What cycles were multiplied by: 1, or as the study calibrates its replays on this device.
     pub cycles_scale: f64,
-    /// What time on a core was taken from: `events` or `calls`.
-    pub source: &'static str,
+    /// What time on a core was taken from.
+    pub source: ActivitySource,
     /// The ranking.
     pub advice: Advice,
 }
@@ -90,20 +90,15 @@ pub fn governor(store: &Store, study: &Study, question: &Question<'_>) -> Result
     let device = setting.scaled(question.device)?;
     let devices = replay::loaded(study, replay::calibrating(study), question.devices, Some(store))?;
     let cycles_scale = replay::cycles_scale(store, study, &cells[0], question.device, &devices)?;
-    let mut activities = Vec::new();
-    let mut source = "events";
-    for cell in &cells {
-        let (activity, from) = recorded::activity(store, cell, &device)?;
-        activities.push(activity);
-        source = from;
-    }
+    let trials = cells.iter().map(|cell| recorded::activity(store, cell, &device)).collect::<Result<Vec<_>>>()?;
+    let (activities, sources): (Vec<_>, Vec<_>) = trials.into_iter().unzip();
+    let source = ActivitySource::of_trials(sources);
     let answer = ranked(question, &setting, &device, &activities, (cells[0].seed, cycles_scale), source)?;
     Ok(Answer { point: cells[0].point.clone(), ..answer })
 }
 
 /// Ranks governors for the longest run of a phone's log. Where the log has no frequencies, its time on a core is taken
 /// at `question.recorded_khz`. `question.devices` is not used.
-///
 ///
 /// # Errors
 /// `ErrorKind::User` if the log has no run, a lever is invalid, or the run cannot be replayed on the device.
@@ -116,7 +111,7 @@ pub fn of_log(log: &EventLog, of: Recorded, question: &Question<'_>) -> Result<A
     };
     // What a recording's nanosecond is worth on this device is of the lab's machine, not of a phone.
     let (activity, assumed_ns) = from_phone(log, f64::from(khz) / 1e6)?;
-    let answer = ranked(question, &setting, &device, &[activity], (1, 1.0), "events")?;
+    let answer = ranked(question, &setting, &device, &[activity], (1, 1.0), ActivitySource::Events)?;
     Ok(Answer { log: Some(of), assumed_khz: (assumed_ns > 0).then_some(khz), assumed_ns, ..answer })
 }
 
@@ -127,7 +122,7 @@ fn ranked(
     device: &Device,
     activities: &[Activity],
     seed_scale: (u64, f64),
-    source: &'static str,
+    source: ActivitySource,
 ) -> Result<Answer> {
     let (seed, cycles_scale) = seed_scale;
     let levers = setting.levers(seed, cycles_scale)?;

@@ -25,6 +25,7 @@ pub(crate) use calibration::{References, compute_cycles, cycles_scale, of_cell};
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::activity::Activity;
 use pocketstone_replay::device::Device;
+pub use recorded::ActivitySource;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -244,7 +245,7 @@ struct Run {
 struct Work {
     activity: Activity,
     /// What it was taken from.
-    source: &'static str,
+    source: ActivitySource,
     /// What is known of a run that is no cell, as JSON.
     recorded: Option<String>,
 }

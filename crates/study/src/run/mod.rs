@@ -195,7 +195,7 @@ fn leave_out_what_cannot_run(cells: &mut Vec<Cell>, left_out: &mut BTreeSet<Left
 /// Refuses files that the board's chip has no room for. What is compressed may take less.
 fn fits(study: &Study, kind: &str, cell: &Cell, chip_bytes: u64) -> Result<()> {
     let volume = &cell.plan.volume;
-    let Some(files) = cell.plan.workload.on_files().filter(|_| volume.on_flash()) else { return Ok(()) };
+    let Some(files) = cell.plan.workload.on_files().filter(|_| volume.on_raw_nand()) else { return Ok(()) };
     let population = files.population(cell.plan.seed);
     let bytes = population.bytes();
     if population.data == Data::Compressible || bytes <= chip_bytes {

@@ -36,7 +36,7 @@ impl Transport for WithFlash {
     fn offers(&self, volume: &Volume) -> Result<Offer> {
         match volume.name().as_str() {
             "yaffs2" => Err(Error::board("no yaffs2")),
-            _ => Ok(if volume.on_flash() { Offer::Try } else { Offer::Sure }),
+            _ => Ok(if volume.on_raw_nand() { Offer::Try } else { Offer::Sure }),
         }
     }
 

@@ -34,13 +34,9 @@ pub fn recorded(file: &Path) -> Result<Recorded> {
 /// That, and where neither says anything, what the app wrote of the run.
 pub fn recorded_of(beside: &Recorded, run: &PhoneSummary) -> Recorded {
     let said = &run.parameters;
-    let word = |word: &'static str| match word {
-        "workload" => said.workload.as_deref(),
-        "engine" => said.database.as_deref().or(Some(run.name.as_str())),
-        "delay" => said.delay.as_deref(),
-        _ => said.governor.as_deref(),
-    };
-    let words = Recorded::of_words(word("workload"), word("engine"), word("delay"), word("governor"));
+    let engine = said.database.as_deref().or(Some(run.name.as_str()));
+    let (workload, delay, governor) = (said.workload.as_deref(), said.delay.as_deref(), said.governor.as_deref());
+    let words = Recorded::of_words(workload, engine, delay, governor);
     beside.clone().or(words)
 }
 

@@ -4,7 +4,7 @@ use crate::specification::factor::{DIRECT, FAULTS, POWER_CUTS, READ_AHEAD_BY, RE
 use pocketstone_core::Error;
 use pocketstone_core::database::{DatabaseEngine, DatabaseSpec};
 use pocketstone_core::faults::Faults;
-use pocketstone_core::volume::{Access, FileSystem, Medium, Volume};
+use pocketstone_core::volume::{Access, FileSystem, Volume};
 use pocketstone_workload::database::JournalMode;
 use pocketstone_workload::factor::{Impossible, Point, blame};
 use pocketstone_workload::plan::{ReadAhead, ReadAheadBy};
@@ -108,7 +108,7 @@ pub(super) fn faults_of(point: &Point, volume: &Volume, workload: &Workload) -> 
     }
     let refuse = |why: String, cure: &str| Err(blame(FAULTS.name())(Error::user(why).hint(cure)));
     let faults = text.parse().map_err(blame(FAULTS.name()))?;
-    if !matches!(volume.medium, Medium::Mtd | Medium::Ubi) {
+    if !volume.on_raw_nand() {
         let why = format!("{} is not on raw NAND, and faults are of a chip that is simulated", volume.name());
         return refuse(why, "omit faults for it, or set file_system = \"jffs2\", \"ubifs\" or \"yaffs2\"");
     }

@@ -121,11 +121,6 @@ impl ResultDigest {
         self.rows
     }
 
-    /// Adds what another thread counted; digests of threads cannot be joined.
-    pub fn add_rows(&mut self, rows: u64) {
-        self.rows += rows;
-    }
-
     /// 16 hexadecimal digits.
     pub fn text(&self) -> String {
         format!("{:016x}", self.state)

@@ -1,5 +1,6 @@
 //! Replays of phones' logs, which no cell of the run has: of each log the longest run.
 
+use super::recorded::ActivitySource;
 use super::store::recorded_inputs;
 use super::work::Job;
 use super::{Inputs, Run, Work, plan_run};
@@ -110,7 +111,7 @@ fn work_of(of: &Log, khz: Option<u32>) -> Result<Work> {
     }
     let point = point(&of.name, &recorded, khz.filter(|_| assumed_ns > 0));
     let recorded = serde_json::to_string(&point).map_err(|e| Error::bug("a point is no JSON").because(e))?;
-    Ok(Work { activity, source: "log", recorded: Some(recorded) })
+    Ok(Work { activity, source: ActivitySource::Log, recorded: Some(recorded) })
 }
 
 /// What a log is of, as the factors of a cell; `khz` is what it was taken to be recorded at.

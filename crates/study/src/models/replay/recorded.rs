@@ -10,6 +10,25 @@ use pocketstone_replay::activity::Activity;
 use pocketstone_replay::device::Device;
 use pocketstone_replay::recorded::{from_calls, from_events};
 
+pocketstone_core::words! {
+    /// What an activity is taken from.
+    ActivitySource {
+        /// Kernel events: what a thread had of a core is known.
+        Events = "events",
+        /// Calls alone: each counts entirely as time on a core.
+        Calls = "calls",
+        /// The log of a phone.
+        Log = "log",
+    }
+}
+
+impl ActivitySource {
+    /// That of several trials taken together: what is said of calls holds as soon as one has nothing else.
+    pub fn of_trials(trials: impl IntoIterator<Item = Self>) -> Self {
+        trials.into_iter().find(|source| *source == Self::Calls).unwrap_or(Self::Events)
+    }
+}
+
 /// A cell's logs: read once, they give its activity on any device.
 pub(crate) struct Recording {
     calls: Vec<Call>,
@@ -65,9 +84,9 @@ impl Recording {
         Ok(activity)
     }
 
-    /// What the activity is taken from: `events` or `calls`.
-    pub fn source(&self) -> &'static str {
-        if self.events.is_some() { "events" } else { "calls" }
+    /// What the activity is taken from.
+    pub fn source(&self) -> ActivitySource {
+        if self.events.is_some() { ActivitySource::Events } else { ActivitySource::Calls }
     }
 
     /// Whether time on a core became cycles by the frequencies of the recording machine's cores.
@@ -81,7 +100,20 @@ impl Recording {
 ///
 /// # Errors
 /// `ErrorKind::User` if the results cannot be read, or the logs contradict themselves.
-pub(crate) fn activity(store: &Store, cell: &StoredCell, device: &Device) -> Result<(Activity, &'static str)> {
+pub(crate) fn activity(store: &Store, cell: &StoredCell, device: &Device) -> Result<(Activity, ActivitySource)> {
     let recording = Recording::of(store, cell)?;
     Ok((recording.activity(device)?, recording.source()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ActivitySource::{self, Calls, Events};
+
+    #[test]
+    fn one_trial_without_events_is_enough_for_the_note_on_calls() {
+        for (trials, of_all) in [(&[Events, Events][..], Events), (&[Calls, Events], Calls), (&[Events, Calls], Calls)]
+        {
+            assert_eq!(ActivitySource::of_trials(trials.iter().copied()), of_all);
+        }
+    }
 }

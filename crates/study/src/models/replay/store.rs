@@ -1,5 +1,6 @@
 //! Replays in the results: their rows, statistics and views.
 
+use super::recorded::ActivitySource;
 use crate::results::replay_statistics;
 use crate::results::store::Store;
 use crate::specification::setting::{LEVERS, Setting, lever_columns};
@@ -19,7 +20,7 @@ pub(crate) struct Row {
     pub setting: Setting,
     pub cycles_scale: f64,
     pub seed: u64,
-    pub source: &'static str,
+    pub source: ActivitySource,
     pub profile: String,
     pub input: String,
     pub digest: String,
@@ -60,7 +61,7 @@ pub(crate) fn put(store: &mut Store, rows: &[Row], wanted: &BTreeSet<String>) ->
             let mut values: Vec<Value> = vec![row.name.clone().into(), row.cell.into(), row.recorded.clone().into()];
             values.extend([&row.device, &row.governor].map(|t| Value::from(t.clone())));
             values.extend(row.setting.0.iter().map(|v| Value::from(v.clone())));
-            values.extend([row.cycles_scale.into(), (row.seed as i64).into(), row.source.to_owned().into()]);
+            values.extend([row.cycles_scale.into(), (row.seed as i64).into(), row.source.name().to_owned().into()]);
             values.extend([&row.profile, &row.input, &row.digest].map(|t| Value::from(t.clone())));
             transaction.prepare_cached(&insert)?.execute(params_from_iter(values))?;
             let id = transaction.last_insert_rowid();

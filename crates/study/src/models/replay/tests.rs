@@ -368,7 +368,7 @@ fn advice_ranks_governors_for_the_trials_of_a_run() {
         )
     };
     let answer = ask("workload = 'pocketdata-c'", &[], "2.5ms").unwrap();
-    assert_eq!((answer.trials, answer.source, answer.cycles_scale), (2, "events", 1.0));
+    assert_eq!((answer.trials, answer.source, answer.cycles_scale), (2, ActivitySource::Events, 1.0));
     // By hand as above: 2 ms and 0.8 mJ at 2 GHz, 3 ms and 0.4 mJ at 1 GHz, which the budget leaves out.
     let first = &answer.advice.ranked[0];
     assert!(first.within && (first.mean_latency_ns - 2e6).abs() < 1.0 && (first.energy_mj - 0.8).abs() < 1e-9);
@@ -380,7 +380,7 @@ fn advice_ranks_governors_for_the_trials_of_a_run() {
     // Twice the power is twice the energy; a run without events has its calls alone.
     let answer = ask("workload = 'pocketdata-c'", &["power_scale=2".into()], "50%").unwrap();
     assert!((answer.advice.ranked[0].energy_mj - 0.8).abs() < 1e-9 && answer.levers == ["power_scale=2"]);
-    assert_eq!(ask("workload = 'pocketdata-b'", &[], "10%").unwrap().source, "calls");
+    assert_eq!(ask("workload = 'pocketdata-b'", &[], "10%").unwrap().source, ActivitySource::Calls);
     for (only, lever, word) in
         [("0", None, "no measured cell"), ("x = 1", None, "not a valid condition"), ("1", Some("warp=1"), "lever")]
     {

@@ -1,5 +1,6 @@
 //! Computing replays, on all cores; what comes out does not depend on their number.
 
+use super::recorded::ActivitySource;
 use super::store::Row;
 use crate::specification::setting::Setting;
 use crate::specification::study::Choice;
@@ -25,7 +26,7 @@ pub(crate) struct Job {
     pub setting: Setting,
     pub cycles_scale: f64,
     pub activity: Activity,
-    pub source: &'static str,
+    pub source: ActivitySource,
     /// Whether the offline optimum is wanted, at least for regrets.
     pub bound: bool,
     /// Governors with the digests of their inputs.

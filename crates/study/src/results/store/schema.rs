@@ -20,11 +20,14 @@ const STATISTICS_SINCE: u32 = 6;
 const EARLIEST: u32 = 3;
 
 const TABLES: &str = include_str!("../schema.sql");
-const MODELS: &str = include_str!("../schema_models.sql");
-const READ_AHEAD: &str = include_str!("../schema_read_ahead.sql");
-const STATISTICS: &str = include_str!("../schema_statistics.sql");
-const STATEMENTS: &str = include_str!("../schema_statements.sql");
-const BLOCK: &str = include_str!("../schema_block.sql");
+/// What later versions added, each with the version that did.
+const ADDED: [(u32, &str); 5] = [
+    (4, include_str!("../schema_models.sql")),
+    (5, include_str!("../schema_read_ahead.sql")),
+    (STATISTICS_SINCE, include_str!("../schema_statistics.sql")),
+    (7, include_str!("../schema_statements.sql")),
+    (8, include_str!("../schema_block.sql")),
+];
 
 /// The tables that hold statistics: results of an earlier version that are only read have theirs beside them.
 #[derive(Debug, Clone, Copy)]
@@ -47,11 +50,12 @@ const BESIDE: Names = Names {
 
 /// Everything that new results need.
 pub(super) fn whole() -> String {
-    format!(
-        "BEGIN; {TABLES} {MODELS} {READ_AHEAD} {STATISTICS} {STATEMENTS} {BLOCK} {} {} COMMIT;",
-        definitions(),
-        views()
-    )
+    format!("BEGIN; {TABLES} {} {} {} COMMIT;", added_since(EARLIEST), definitions(), views())
+}
+
+/// The tables that results of a version lack.
+fn added_since(version: u32) -> String {
+    ADDED.iter().filter(|(added, _)| version < *added).map(|(_, tables)| *tables).collect()
 }
 
 /// The rows of `metric_definition`.
@@ -72,72 +76,81 @@ pub(super) fn define(db: &Connection) -> rusqlite::Result<()> {
 /// definition, with the study of the results where there is one that can be read. Where they are only read, that is for
 /// this connection alone. Returns where the statistics are.
 pub(super) fn bring_up_to_date(db: &Connection, path: &Path, write: bool) -> Result<Names> {
-    let version: u32 = db
-        .query_row("PRAGMA user_version", [], |r| r.get(0))
-        .user(|| format!("{} is not a results file", path.display()))?;
-    if !(EARLIEST..=VERSION).contains(&version) {
-        return Err(Error::user(format!(
-            "{} has version {version}; this pocketstone supports {EARLIEST} to {VERSION}",
-            path.display()
-        ))
-        .hint("read it with the pocketstone that wrote it: SELECT value FROM run WHERE name = 'git.revision'"));
-    }
+    let version = version(db, path)?;
     let failed = || format!("cannot upgrade {}", path.display());
     let names = if write || version >= STATISTICS_SINCE { KEPT } else { BESIDE };
-    let (wanted, kept) = (views(), kept_views(db).user(failed)?);
-    let all_kept = kept.len() == wanted.matches("CREATE VIEW").count();
-    let mut steps = String::new();
-    if write && !(version == VERSION && all_kept && kept.iter().all(|(_, sql)| wanted.contains(sql))) {
-        steps.extend(kept.iter().map(|(name, _)| format!("DROP VIEW {name};")));
-    }
-    let drops = !steps.is_empty();
-    for (added, tables) in [(4, MODELS), (5, READ_AHEAD)] {
-        if version < added {
-            steps += tables;
-        }
-    }
-    if version < STATISTICS_SINCE {
-        if write {
-            let old = ["statistic", "comparison", "replay_statistic"];
-            steps.extend(old.map(|table| format!("DROP TABLE IF EXISTS {table};")));
-        }
-        steps += STATISTICS;
-        steps += &definitions();
-    }
-    for (added, tables) in [(7, STATEMENTS), (8, BLOCK)] {
-        if version < added {
-            steps += tables;
-        }
-    }
-    if drops || (write && kept.is_empty()) {
-        steps += &wanted;
-    }
-    if !write {
-        steps = steps.replace("PRAGMA user_version", "PRAGMA temp.user_version");
-        steps = steps.replace("CREATE TABLE ", "CREATE TEMP TABLE ").replace("CREATE INDEX ", "CREATE INDEX temp.");
-        for table in ["statistic", "comparison"] {
-            steps = steps.replace(&format!("TABLE {table} "), &format!("TABLE {table}_beside "));
-        }
-    }
+    let steps = steps(version, &kept_views(db).user(failed)?, write);
     if !steps.is_empty() {
-        // Together: whoever is killed here leaves no tables without the statistics that belong into them.
-        let upgrade = || -> rusqlite::Result<()> {
-            let together = db.unchecked_transaction()?;
-            together.execute_batch(&steps)?;
-            if version < STATISTICS_SINCE {
-                let study = study(&together)?;
-                statistics::compute(&together, study.as_ref(), names.statistic, names.comparison)?;
-                replay_statistics::compute(&together, names.replay_statistic)?;
-            }
-            together.commit()
-        };
-        upgrade().user(failed)?;
+        upgrade(db, &steps, version, names).user(failed)?;
     }
     if write {
         allow_lost(db).user(failed)?;
         allow_logs(db).user(failed)?;
     }
     Ok(names)
+}
+
+/// The version of results, if it is one that can be read.
+fn version(db: &Connection, path: &Path) -> Result<u32> {
+    let version: u32 = db
+        .query_row("PRAGMA user_version", [], |r| r.get(0))
+        .user(|| format!("{} is not a results file", path.display()))?;
+    if (EARLIEST..=VERSION).contains(&version) {
+        return Ok(version);
+    }
+    Err(Error::user(format!(
+        "{} has version {version}; this pocketstone supports {EARLIEST} to {VERSION}",
+        path.display()
+    ))
+    .hint("read it with the pocketstone that wrote it: SELECT value FROM run WHERE name = 'git.revision'"))
+}
+
+/// What makes results of a version, which have those views, ones of today; where they are only read, in tables that
+/// stand beside them.
+fn steps(version: u32, kept: &[(String, String)], write: bool) -> String {
+    let wanted = views();
+    let all_kept = kept.len() == wanted.matches("CREATE VIEW").count();
+    let is_kept = version == VERSION && all_kept && kept.iter().all(|(_, sql)| wanted.contains(sql));
+    let drops = write && !is_kept && !kept.is_empty();
+    let lacks_statistics = version < STATISTICS_SINCE;
+    let mut steps = String::new();
+    if drops {
+        steps.extend(kept.iter().map(|(name, _)| format!("DROP VIEW {name};")));
+    }
+    if lacks_statistics && write {
+        let old = ["statistic", "comparison", "replay_statistic"];
+        steps.extend(old.map(|table| format!("DROP TABLE IF EXISTS {table};")));
+    }
+    steps += &added_since(version);
+    if lacks_statistics {
+        steps += &definitions();
+    }
+    if drops || (write && kept.is_empty()) {
+        steps += &wanted;
+    }
+    if write { steps } else { beside(&steps) }
+}
+
+/// The same steps for tables that one connection has.
+fn beside(steps: &str) -> String {
+    let mut steps = steps.replace("PRAGMA user_version", "PRAGMA temp.user_version");
+    steps = steps.replace("CREATE TABLE ", "CREATE TEMP TABLE ").replace("CREATE INDEX ", "CREATE INDEX temp.");
+    for table in ["statistic", "comparison"] {
+        steps = steps.replace(&format!("TABLE {table} "), &format!("TABLE {table}_beside "));
+    }
+    steps
+}
+
+/// All steps, or none: whoever is killed here leaves no tables without the statistics that belong into them.
+fn upgrade(db: &Connection, steps: &str, version: u32, names: Names) -> rusqlite::Result<()> {
+    let together = db.unchecked_transaction()?;
+    together.execute_batch(steps)?;
+    if version < STATISTICS_SINCE {
+        let study = study(&together)?;
+        statistics::compute(&together, study.as_ref(), names.statistic, names.comparison)?;
+        replay_statistics::compute(&together, names.replay_statistic)?;
+    }
+    together.commit()
 }
 
 /// Lets results have lost cells, which those of earlier versions forbid: as sqlite.org/lang_altertable.html has it for

@@ -70,7 +70,7 @@ pub fn recorded(store: &Store, study: &Study, named: &Devices, others: &[Device]
         let new = |factor: &&str| cell.point.get(*factor).and_then(|v| v.as_str()).is_none_or(|v| !name.contains(v));
         let words: Vec<&str> = ["workload", "engine", "delay", "operations"].into_iter().filter(new).collect();
         let words = describe(&cell.point, &words);
-        let workload = format!("{words}, seed {}, from {}", cell.seed, recording.source());
+        let workload = format!("{words}, seed {}, from {}", cell.seed, recording.source().name());
         let (mut levers, mut notes) = (BTreeMap::new(), BTreeMap::new());
         for device in &devices {
             let (own, note) = on_device(store, &mut uses, (cell, &recording), device, cycles)?;
