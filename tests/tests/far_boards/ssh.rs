@@ -289,6 +289,22 @@ fn boxed(more: &str) -> (Network, TempDir) {
     (network, home)
 }
 
+#[test]
+fn a_setting_that_cannot_be_undone_fails_its_cell_and_keeps_the_next_one_from_being_measured() {
+    or_skip!(root());
+    let (_network, home) = boxed("settings = [{ set = [\"touch\", \"HOME/set\"], undo = [\"rm\", \"HOME/none\"] }]");
+    let arguments: Vec<&str> = ONE_CELL.split(' ').chain(["--", "true"]).collect();
+    let said = lab(home.path(), &arguments).ends_with(4);
+    said.says(&["cannot put back what", "HOME/none".replace("HOME", &home.path().to_string_lossy()).as_str()]);
+    assert!(home.path().join("set").exists());
+    let failed = "SELECT count(*) FROM cell WHERE status = 'failed'";
+    assert_eq!(results::value::<u32>(&home.path().join("a"), failed), 2);
+    // It is undone as soon as it can be.
+    write(home.path(), "none", "");
+    lab(home.path(), &["board", "exec", "./box.toml", "true"]).ends_with(0);
+    assert!(!home.path().join("none").exists());
+}
+
 const ONE_CELL: &str = "run --output a --board ./box.toml --repetitions 1 --set file_system=tmpfs";
 
 #[test]
