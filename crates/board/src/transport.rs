@@ -7,6 +7,7 @@ use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::volume::{Access, Volume};
 use pocketstone_core::{Error, Result};
+use pocketstone_probe::Alone;
 use pocketstone_tlb::Processor;
 use pocketstone_tlb::join::Clock;
 use pocketstone_workload::plan::{Plan, Step};
@@ -135,11 +136,12 @@ pub trait Transport: Send + Sync {
         Ok(())
     }
 
-    /// An exclusive lock for measuring, if concurrent measurements would disturb each other; released with the file.
+    /// What keeps others from measuring on the machine meanwhile, if they would disturb each other, until it is
+    /// dropped: first all of them, and then those of this cache, who wait in the order of their asking.
     ///
     /// # Errors
-    /// `ErrorKind::User` if the lock file cannot be created.
-    fn alone(&self) -> Result<Option<File>> {
+    /// `ErrorKind::User` if the lock file cannot be created; `ErrorKind::Interrupted`.
+    fn alone(&self) -> Result<Option<(Alone, File)>> {
         Ok(None)
     }
 

@@ -11,6 +11,7 @@ use pocketstone_core::board::MOUNT_FOLDER;
 use pocketstone_core::error::Context;
 use pocketstone_core::frame::{Frame, Inbox, pieces};
 use pocketstone_core::{Error, Result};
+use pocketstone_probe::alone::{Alone, MACHINE};
 use pocketstone_probe::lab_copy::{NOTED, Said};
 use pocketstone_probe::settings::{forget_restored, journals, restore_copy, restore_left};
 use rustix::mount::{MountPropagationFlags, mount_change};
@@ -19,8 +20,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -72,20 +72,14 @@ fn unshare_mounts() -> Result<()> {
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC).board(failed)
 }
 
-/// What keeps a second lab away, whatever folder it has: the kernel lets a process have a name, and nobody else the
-/// same until it ends.
-fn alone(patience: Duration) -> Result<UnixListener> {
-    let failed = || "cannot get the name that keeps others away".to_owned();
-    let name = SocketAddr::from_abstract_name("pocketstone-board").board(failed)?;
+/// Keeps a second lab away, whatever folder it has.
+fn alone(patience: Duration) -> Result<Alone> {
     let begin = Instant::now();
     loop {
-        match UnixListener::bind_addr(&name) {
-            Ok(lock) => return Ok(lock),
-            Err(error) if error.kind() != std::io::ErrorKind::AddrInUse => {
-                return Err(Error::board(failed()).because(error));
-            }
-            Err(_) if begin.elapsed() < patience => std::thread::sleep(AGAIN),
-            Err(_) => {
+        match Alone::now(MACHINE)? {
+            Some(alone) => return Ok(alone),
+            None if begin.elapsed() < patience => std::thread::sleep(AGAIN),
+            None => {
                 return Err(Error::board("another lab is at work on this board").hint("wait until it has ended"));
             }
         }
