@@ -191,6 +191,23 @@ fn the_lab_puts_back_what_a_board_has_set_that_lost_its_journal() {
 }
 
 #[test]
+fn a_board_that_is_exchanged_in_a_run_is_not_taken_for_the_one_before() {
+    let boards = or_skip!(PoorBoards::new(1));
+    let board = boards.board(0);
+    write(boards.path(), "study.toml", &study_with_settings(1, 200));
+    let call_it = |serial: &str| fs::write(board.root().join("etc/machine-id"), serial).expect("a serial number");
+    call_it("3d1219c7c4c5404aaa1f6d2a48adfda4");
+    let mut lab = boards.begin(&["run", "study.toml", "--board", "./board0.toml", "--output", "run"]);
+    until("a cell is under way", || board.governor() == SET);
+    call_it("90127a3e5c5b4b0f8f5d1f0c6f1a2b3c");
+    clients(lab.id()).iter().for_each(Process::kill);
+    assert_eq!(lab.wait().expect("the lab ends").code(), Some(4));
+    let said: String = value(&boards.path().join("run"), "SELECT message FROM cell WHERE status = 'failed'");
+    assert!(said.contains("another board answers"), "{said}");
+    until("the board is quiet", || board.processes().is_empty());
+}
+
+#[test]
 fn whoever_is_killed_at_any_moment_no_finished_cell_is_lost_and_the_board_is_as_before() {
     let boards = or_skip!(PoorBoards::new(1));
     let board = boards.board(0);

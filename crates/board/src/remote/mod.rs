@@ -51,6 +51,27 @@ struct Kept {
     open: Option<Connection>,
     /// The last one was lost: its runner may be there yet.
     lost: bool,
+    /// The serial number of the board that has answered first, if it has one.
+    serial: Option<String>,
+}
+
+impl Kept {
+    /// Refuses another board than that which has answered before: what it measures would be taken for the first one's.
+    fn known(&mut self, connection: Connection, client: &dyn Client) -> Result<Connection, Failed> {
+        match (&self.serial, connection.serial()) {
+            (Some(first), Some(now)) if first != now => {
+                let error = format!("another board answers at {} now: its serial number is {now}", client.board());
+                Err(Error::board(format!("{error}, not {first}"))
+                    .hint("connect the first one, or begin a new run for the other one")
+                    .into())
+            }
+            (None, Some(now)) => {
+                self.serial = Some(now.to_owned());
+                Ok(connection)
+            }
+            _ => Ok(connection),
+        }
+    }
 }
 
 impl Remote {
@@ -243,7 +264,7 @@ impl Remote {
         let patience = if kept.lost { SILENCE + BEAT } else { Duration::ZERO };
         let done = match kept.open.take() {
             Some(connection) => Ok(connection),
-            None => self.connect(patience, context),
+            None => self.connect(patience, context).and_then(|connection| kept.known(connection, &*self.client)),
         }
         .and_then(|mut connection| connection.order(folder, context).map(|()| connection));
         // Whatever went wrong, nobody knows what the other side still says of it.
