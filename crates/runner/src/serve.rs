@@ -9,7 +9,7 @@ use crate::volume::guarded::release;
 use lab::{Event, Lab};
 use pocketstone_core::board::MOUNT_FOLDER;
 use pocketstone_core::error::Context;
-use pocketstone_core::frame::{Frame, Inbox, pieces};
+use pocketstone_core::frame::{BEAT, Frame, Inbox, pieces};
 use pocketstone_core::{Error, Result};
 use pocketstone_probe::alone::{Alone, MACHINE};
 use pocketstone_probe::lab_copy::{NOTED, Said};
@@ -23,6 +23,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// The word for a runner whose settings a lab has a copy of.
@@ -43,7 +44,8 @@ pub fn serve(folder: &Path, patience: Duration, own_mounts: bool) -> Result<()> 
     rustix::process::set_parent_process_death_signal(None).board(kept)?;
     let served = alone(patience).and_then(|_lock| {
         // What a runner that was killed has set is put back before anything else.
-        restore_left(&journals()?)?;
+        let left = journals()?;
+        beating(|| restore_left(&left), || Frame::Beat.send(&mut std::io::stdout()))??;
         pocketstone_probe::traced::end_left();
         pocketstone_probe::remove_left_instances();
         remove_others(folder)?;
@@ -62,6 +64,21 @@ pub fn serve(folder: &Path, patience: Duration, own_mounts: bool) -> Result<()> 
         let _ = Frame::Failed(format!("{}{hint}", error.chain())).send(&mut std::io::stdout());
     }
     served
+}
+
+/// Does what may take longer than a lab waits in silence: `beat` says meanwhile that this side is there.
+fn beating<T: Send>(act: impl FnOnce() -> T + Send, mut beat: impl FnMut() -> Result<()>) -> Result<T> {
+    let (tell, ended) = channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || tell.send(act()));
+        loop {
+            match ended.recv_timeout(BEAT) {
+                Ok(done) => return Ok(done),
+                Err(RecvTimeoutError::Timeout) => beat()?,
+                Err(RecvTimeoutError::Disconnected) => return Err(Error::bug("a thread ended without a word")),
+            }
+        }
+    })
 }
 
 fn unshare_mounts() -> Result<()> {
@@ -144,7 +161,8 @@ fn order(lab: &mut Lab, cell: &Path) -> Result<Option<BTreeSet<String>>> {
             None => lab.beat()?,
             Some(Frame::Go) => return Ok(Some(given)),
             Some(Frame::Left(journal, lines)) => {
-                restore_copy(&journals()?, &journal, &lines)?;
+                let folder = journals()?;
+                beating(|| restore_copy(&folder, &journal, &lines), || lab.beat())??;
                 lab.tell(&Frame::PutBack(journal.clone()))?;
                 put_back = Some(journal);
             }
@@ -228,4 +246,17 @@ fn reply(lab: &mut Lab, cell: &Path, given: &BTreeSet<String>) -> Result<()> {
         }
     }
     lab.tell(&Frame::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_long_is_done_while_the_lab_hears_of_this_side() {
+        let (beats, heard) = channel();
+        let done = beating(move || heard.recv().is_ok(), || beats.send(()).board(|| "nobody hears it".into()));
+        assert!(done.unwrap());
+        assert_eq!(beating(|| 3, || Err(Error::bug("there is no need"))).unwrap(), 3);
+    }
 }
