@@ -7,6 +7,7 @@ mod flash;
 mod labgrid;
 mod ssh;
 
+use crate::cache::digest_of_file;
 use crate::here::runner_beside_command;
 use crate::orders::{OUR_FOLDERS, introduced, introduction, our_files, put, read_response};
 use crate::profile::{AdbProfile, CommandProfile, Place, SshProfile};
@@ -136,15 +137,41 @@ impl Remote {
         let said = self.ask("uname -m", None)?;
         let machine = last_line(&said);
         // The one beside this command saves a compilation, where it runs.
-        if machine == std::env::consts::ARCH {
-            let path = self.push(&runner_beside_command()?)?;
-            if let Ok(version) = self.runs(&path) {
-                return self.becomes(&path, &version).map(|()| path);
+        let beside = match machine == std::env::consts::ARCH {
+            true => self.put_dynamic(&runner_beside_command()?)?,
+            false => None,
+        };
+        let (path, version) = match beside {
+            Some(put) => put,
+            None => {
+                let path = self.push(&qemu::static_runner(machine, &self.context)?)?;
+                let version = self.runs(&path)?;
+                (path, version)
+            }
+        };
+        self.becomes(&path, &version).map(|()| path)
+    }
+
+    /// Puts a runner on the board that needs libraries there; its path and version. `None`: it lacks them, which a file
+    /// there says from then on, so that it is not copied again.
+    fn put_dynamic(&self, program: &Path) -> Result<Option<(String, String)>> {
+        let lacks = format!("{}/not-{}", self.folder, digest_of_file(program)?);
+        if last_line(&self.ask(&format!("ls {lacks} 2>/dev/null || true"), None)?) == lacks {
+            return Ok(None);
+        }
+        let path = self.push(program)?;
+        match self.runs(&path) {
+            Ok(version) => Ok(Some((path, version))),
+            Err(failed) if failed.lost || failed.error.kind() == ErrorKind::Interrupted => Err(failed.into()),
+            // A shell says with 126 that it has found a program that it may not run: no other one would be, either.
+            Err(failed) if self.ask(&format!("{path} version >/dev/null 2>&1; test $? = 126"), None).is_ok() => {
+                Err(failed.into())
+            }
+            Err(_) => {
+                self.ask(&format!("rm -f {}/not-*; : > {lacks}", self.folder), None)?;
+                Ok(None)
             }
         }
-        let path = self.push(&qemu::static_runner(machine, &self.context)?)?;
-        let version = self.runs(&path)?;
-        self.becomes(&path, &version).map(|()| path)
     }
 
     /// Refuses what has not run the program that it is to give more rights, but a shell, which would obey what is sent
@@ -175,11 +202,15 @@ impl Remote {
     }
 
     /// What it says of its version.
-    fn runs(&self, path: &str) -> Result<String> {
+    fn runs(&self, path: &str) -> Result<String, Failed> {
         let folder = &self.folder;
-        self.ask(&format!("{path} version"), None).map_err(|e| {
-            let e = cured(e, || "the folder's file system may be mounted noexec: set `folder` in its profile".into());
-            Error::board(format!("the runner does not run in {folder} on {}", self.client.board())).because(e)
+        ask(&*self.client, &format!("{path} version"), None, &self.context).map_err(|failed| {
+            if failed.error.kind() == ErrorKind::Interrupted {
+                return failed;
+            }
+            let cure = || "the folder's file system may be mounted noexec: set `folder` in its profile".into();
+            let error = Error::board(format!("the runner does not run in {folder} on {}", self.client.board()));
+            Failed { error: error.because(cured(failed.error, cure)), ..failed }
         })
     }
 
