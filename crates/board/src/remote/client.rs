@@ -250,9 +250,13 @@ pub fn run(
     Ok(Ran { output: text(output)?, errors: text(errors)?, success })
 }
 
-/// A word as the board's shell takes it as it is.
+/// A word as the board's shell takes it as it is. Between quotes, fish has escapes, and csh a history.
 pub fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
+    let escaped = |c: char| match c {
+        '\'' | '\\' | '!' => format!("'\\{c}'"),
+        c => c.into(),
+    };
+    format!("'{}'", word.chars().map(escaped).collect::<String>())
 }
 
 #[cfg(test)]
@@ -286,6 +290,18 @@ mod tests {
 
         fn folder(&self) -> &'static str {
             "/nowhere"
+        }
+    }
+
+    /// Those of them that are installed.
+    #[test]
+    fn a_word_is_taken_as_it_is_by_all_shells_that_a_user_may_have() {
+        let word = r#"it's a \ and a \' and a \\, a ! and !!, "$HOME" `id` ~ * #{}()<>|&;"#;
+        let printed = quoted(&format!("printf %s {}", quoted(word)));
+        for shell in ["sh", "bash", "dash", "zsh", "mksh", "fish", "tcsh"] {
+            let Some(shell) = pocketstone_testing::installed(shell) else { continue };
+            let ran = Command::new(&shell).args(["-c", &format!("exec sh -c {printed}")]).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&ran.stdout), word, "{}", shell.display());
         }
     }
 
