@@ -290,6 +290,19 @@ fn boxed(more: &str) -> (Network, TempDir) {
 }
 
 #[test]
+fn what_a_user_has_set_for_sessions_by_hand_does_not_reach_the_labs() {
+    let far = or_skip!(Far::new());
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let config = fs::read_to_string(far.path().join("ssh.config")).expect("the configuration");
+    let forward = format!("LocalForward {} localhost:1", taken.local_addr().expect("its address"));
+    let by_hand = format!("  {forward}\n  ExitOnForwardFailure yes\n  RemoteCommand tmux\n  RequestTTY yes\n");
+    // What older clients do not know does not keep them from reading the rest.
+    let newer = "  IgnoreUnknown StdinNull,SessionType\n  StdinNull yes\n  SessionType none\n";
+    write(far.path(), "ssh.config", &(config + &by_hand + newer));
+    far.lab(&["board", "exec", "./far.toml", "echo", "it works"]).ends_with(0).says(&["it works"]);
+}
+
+#[test]
 fn a_setting_that_cannot_be_undone_fails_its_cell_and_keeps_the_next_one_from_being_measured() {
     or_skip!(root());
     let (_network, home) = boxed("settings = [{ set = [\"touch\", \"HOME/set\"], undo = [\"rm\", \"HOME/none\"] }]");
