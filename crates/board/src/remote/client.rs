@@ -120,9 +120,10 @@ pub fn ask(client: &dyn Client, line: &str, input: Option<File>, context: &Board
     }
 }
 
-/// Says what may help where a line failed; a board that cannot be reached has its own cure.
+/// Says what may help where a line failed; a board that cannot be reached has its own cure, and who interrupts needs
+/// none.
 pub fn cured(error: Error, cure: impl FnOnce() -> String) -> Error {
-    if error.cure().is_some() { error } else { error.hint(cure()) }
+    if error.cure().is_some() || error.kind() == ErrorKind::Interrupted { error } else { error.hint(cure()) }
 }
 
 /// Waits until nothing speaks against measuring the board; `unfit` says what does.
@@ -314,6 +315,7 @@ mod tests {
         asked("echo fit; echo pocketstone-status 0").unwrap();
         assert!(asked("echo refused >&2; exit 255").unwrap_err().lost);
         assert!(!asked("echo pocketstone-status 1").unwrap_err().lost);
+        assert_eq!(cured(Error::new(ErrorKind::Interrupted, "interrupted"), || "wait".into()).cure(), None);
     }
 
     #[test]
