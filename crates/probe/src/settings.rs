@@ -27,6 +27,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The runner's subcommand that [`watchdog_main`] is.
 pub const WATCHDOG: &str = "watchdog";
 
+/// What the names of the folders of journals begin with: each user has one.
+pub const JOURNALS: &str = "pocketstone-settings";
 /// Ending of journals' names, and of what is left of those that are carried out and that a lab has a copy of.
 pub const JOURNAL_ENDING: &str = "journal";
 const RESTORED_ENDING: &str = "restored";
@@ -65,7 +67,7 @@ struct Guard {
 /// # Errors
 /// `ErrorKind::Board` if it is somebody else's, or cannot be made.
 pub fn journals() -> Result<PathBuf> {
-    own_folder(&std::env::temp_dir(), "pocketstone-settings")
+    own_folder(&std::env::temp_dir(), JOURNALS)
 }
 
 impl Settings {

@@ -22,6 +22,7 @@ use pocketstone_core::frame::{BEAT, SILENCE};
 use pocketstone_core::outcome::{Facts, Response};
 use pocketstone_core::volume::{Medium, Volume};
 use pocketstone_core::{Error, ErrorKind, Result};
+use pocketstone_probe::settings::JOURNALS;
 use pocketstone_workload::plan::{Order, Plan, Request, Step};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
@@ -33,6 +34,9 @@ use tempfile::TempDir;
 /// How long a board may take to start.
 const START_LIMIT: Duration = Duration::from_secs(180);
 
+/// What a board's shell says where nothing can be made beside the runner's folder.
+const NOT_BESIDE: &str = "not-beside";
+
 /// The way to a board.
 pub struct Remote {
     name: String,
@@ -43,6 +47,8 @@ pub struct Remote {
     context: BoardContext,
     /// The runner's path there.
     runner: String,
+    /// The folder there for what runners note to put back.
+    notes: String,
     connection: Mutex<Kept>,
 }
 
@@ -119,10 +125,26 @@ impl Remote {
             place,
             context: context.clone(),
             runner: String::new(),
+            notes: String::new(),
             connection: Mutex::default(),
         };
         remote.runner = remote.put_runner()?;
+        remote.notes = remote.notes()?;
         Ok(remote)
+    }
+
+    /// Where runners note what is to be put back: beside the runner's folder, which may be another one the next time.
+    /// What a dead runner has left is found then, also after a reboot. Where its user may have that one folder alone,
+    /// it is in there.
+    fn notes(&self) -> Result<String> {
+        let beside = Path::new(&self.folder).parent().unwrap_or(Path::new("/")).display().to_string();
+        // Who becomes another user may write there.
+        if !self.place.r#become.is_empty() {
+            return Ok(beside);
+        }
+        let asked = format!("test -w {beside} || ls -d {beside}/{JOURNALS}-* >/dev/null 2>&1 || echo {NOT_BESIDE}");
+        let said = self.ask(&asked, None)?;
+        Ok(if last_line(&said) == NOT_BESIDE { self.folder.clone() } else { beside })
     }
 
     /// Runs a line in the board's shell; its output.
@@ -269,12 +291,9 @@ impl Remote {
             let gone = |error: Error| Failed { lost: error.kind() == ErrorKind::Board, ..error.into() };
             self.put_runner().map_err(gone)?;
         }
-        // Beside the runner's folder, which may be another one the next time: what a dead runner has left is found,
-        // also after a reboot.
-        let beside = Path::new(&self.folder).parent().unwrap_or(Path::new("/")).display();
         let own_mounts = if self.place.flash.is_some() { OWN_MOUNTS } else { "" };
         let serve =
-            format!("env TMPDIR={beside} {} serve {} {} {own_mounts}", self.runner, self.folder, patience.as_secs());
+            format!("env TMPDIR={} {} serve {} {} {own_mounts}", self.notes, self.runner, self.folder, patience.as_secs());
         let line = format!("exec {} {serve}", self.r#become());
         Connection::open(self.client.command(&line), &self.client.by_hand(), context)
     }
@@ -432,6 +451,7 @@ mod tests {
                 place: profile.place(),
                 context: context.clone(),
                 runner: String::new(),
+                notes: String::new(),
                 connection: Mutex::default(),
             };
             let version = remote.runs(&program).unwrap();
