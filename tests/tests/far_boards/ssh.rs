@@ -2,7 +2,7 @@
 
 use pocketstone_testing::wait::until;
 use pocketstone_testing::{Need, Skip, installed, or_skip, program, root, say};
-use pocketstone_tests::command::{Process, Ran, lab, pocketstone, run, write};
+use pocketstone_tests::command::{Process, Ran, binary, lab, pocketstone, run, write};
 use pocketstone_tests::network::Network;
 use pocketstone_tests::project;
 use pocketstone_tests::results;
@@ -481,6 +481,35 @@ fn a_folder_in_which_no_runner_can_be_says_what_is_wrong_with_it() {
         // One that may not be run there does not mean that another one would be.
         assert_eq!(left.count(), usize::from(name == "still"), "{name}");
     }
+}
+
+#[test]
+fn a_runner_has_the_room_of_the_one_before() {
+    or_skip!(root());
+    let far = or_skip!(Far::new());
+    let runner = binary().with_file_name("pocketstone-runner");
+    let mb = fs::metadata(runner).expect("the runner").len().div_ceil(1 << 20);
+    let mounted = Mounted::with(&format!("mode=700,size={}m", mb * 3 / 2), far.path().join("small"));
+    fs::write(mounted.0.join("runner-old"), vec![1; (mb as usize) << 20]).expect("an old runner");
+    far.profile("small.toml", &mounted.0);
+    far.lab(&["board", "exec", "./small.toml", "true"]).ends_with(0);
+}
+
+/// As where an administrator has made it for the lab.
+#[test]
+fn a_folder_in_one_that_the_user_may_not_write_to_is_enough() {
+    or_skip!(root());
+    or_skip!(program("setpriv", "util-linux"));
+    let (network, home) = (Network::new(), tempfile::tempdir().expect("a folder"));
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
+    let folder = home.path().join("lab");
+    fs::create_dir(&folder).expect("a folder");
+    std::os::unix::fs::chown(&folder, Some(4242), Some(4242)).expect("its owner");
+    let enter = format!("{} setpriv --reuid 4242 --regid 4242 --clear-groups", network.enter());
+    let words: Vec<String> = enter.split(' ').map(|word| format!("\"{word}\"")).collect();
+    let (words, folder) = (words.join(", "), folder.display());
+    write(home.path(), "own.toml", &format!("kind = \"command\"\ncommand = [{words}]\nfolder = \"{folder}\"\n"));
+    lab(home.path(), &["board", "exec", "./own.toml", "id", "-u"]).ends_with(0).says(&["4242"]);
 }
 
 #[test]

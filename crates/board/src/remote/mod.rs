@@ -262,15 +262,35 @@ impl Remote {
                 "cat > {path}.$$; case \"$(sha256sum < {path}.$$)\" in {digest}*) chmod 700 {path}.$$ && \
                  mv {path}.$$ {path};; *) rm -f {path}.$$; exit 1;; esac"
             );
-            let input = File::open(program).board(|| format!("cannot read {}", program.display()))?;
-            self.ask(&line, input.into()).map_err(|e| {
+            let copy = || -> Result<String, Failed> {
+                let input = File::open(program).board(|| format!("cannot read {}", program.display()))?;
+                ask(&*self.client, &line, input.into(), &self.context)
+            };
+            let copied = match copy() {
+                // Another one that is not needed any more may have taken the room.
+                Err(failed) if !failed.lost && failed.error.kind() == ErrorKind::Board => {
+                    self.make_room().map_err(Failed::from).and_then(|()| copy())
+                }
+                copied => copied,
+            };
+            copied.map_err(|failed| {
                 let mb = (bytes.len() >> 20) + 1;
-                cured(e, || {
+                cured(failed.into(), || {
                     format!("{folder} on the board must be writable and have {mb} MB left; set `folder` in its profile")
                 })
             })?;
         }
         Ok(path)
+    }
+
+    /// Removes all runners but those that run, or are being copied by a shell whose number is behind a point.
+    fn make_room(&self) -> Result<()> {
+        let line = format!(
+            "used=$(ls -l /proc/[0-9]*/exe 2>/dev/null); for old in {}/runner-*; do case \"$used\" in *\"$old\"*) ;; \
+             *) test -d \"/proc/${{old##*.}}\" || rm -f \"$old\";; esac; done",
+            self.folder
+        );
+        self.ask(&line, None).map(drop)
     }
 
     /// Waits until the board answers that was turned on, at most as long as a start takes.
@@ -292,8 +312,13 @@ impl Remote {
             self.put_runner().map_err(gone)?;
         }
         let own_mounts = if self.place.flash.is_some() { OWN_MOUNTS } else { "" };
-        let serve =
-            format!("env TMPDIR={} {} serve {} {} {own_mounts}", self.notes, self.runner, self.folder, patience.as_secs());
+        let serve = format!(
+            "env TMPDIR={} {} serve {} {} {own_mounts}",
+            self.notes,
+            self.runner,
+            self.folder,
+            patience.as_secs()
+        );
         let line = format!("exec {} {serve}", self.r#become());
         Connection::open(self.client.command(&line), &self.client.by_hand(), context)
     }
