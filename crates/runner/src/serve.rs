@@ -5,6 +5,7 @@
 
 mod lab;
 
+use crate::volume::empty_folder;
 use crate::volume::guarded::release;
 use lab::{Event, Lab};
 use pocketstone_core::board::MOUNT_FOLDER;
@@ -106,7 +107,7 @@ fn alone(patience: Duration) -> Result<Alone> {
 fn orders(lab: &mut Lab, folder: &Path) -> Result<()> {
     let cell = folder.join("cell");
     loop {
-        empty(&cell)?;
+        empty_folder(&cell)?;
         let Some(given) = order(lab, &cell)? else { break };
         let Some(replied) = carry_out(lab, &cell)? else { break };
         match replied {
@@ -134,11 +135,6 @@ fn remove_others(folder: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn empty(folder: &Path) -> Result<()> {
-    let _ = fs::remove_dir_all(folder);
-    fs::create_dir(folder).board(|| format!("cannot make {}", folder.display()))
 }
 
 /// Takes the files of an order; their names, or `None` if the lab is gone. Before the first one, the lab may have
@@ -251,6 +247,18 @@ fn reply(lab: &mut Lab, cell: &Path, given: &BTreeSet<String>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_removed_is_said_and_not_that_it_is_there() {
+        let file = std::env::temp_dir().join(format!("pocketstone-serve-{}", std::process::id()));
+        fs::write(&file, "").unwrap();
+        let error = empty_folder(&file).unwrap_err();
+        assert!(error.message().contains("cannot remove") && error.cure().is_some(), "{}", error.chain());
+        fs::remove_file(&file).unwrap();
+        empty_folder(&file).unwrap();
+        empty_folder(&file).unwrap();
+        fs::remove_dir(&file).unwrap();
+    }
 
     #[test]
     fn what_takes_long_is_done_while_the_lab_hears_of_this_side() {
