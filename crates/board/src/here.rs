@@ -108,13 +108,13 @@ impl Transport for Here {
         Description { capabilities, places: Places::default(), settings: Vec::new() }
     }
 
-    fn facts(&self) -> Result<Facts> {
+    fn facts(&self) -> Result<Facts, Failed> {
         // The profile's directory is not made for that, because --directory may name another.
         let folder = self.folder()?;
         let order = introduction(folder.path().join("empty"));
         put(Request { board: self.describe(), order }, folder.path(), self.cache())?;
         self.run(folder.path())?;
-        introduced(read_response(folder.path())?)
+        Ok(introduced(read_response(folder.path())?)?)
     }
 
     fn offers(&self, volume: &Volume) -> Result<Offer> {

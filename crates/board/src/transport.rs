@@ -60,6 +60,23 @@ pub(crate) fn of_a_real_machine() -> Capabilities {
     }
 }
 
+/// How often a cell or a question is tried whose board is lost meanwhile.
+pub const ATTEMPTS: u32 = 3;
+
+/// Tries something again if the machine is lost meanwhile; the result, and which attempt it is of.
+pub fn tried<T>(transport: &dyn Transport, act: impl Fn() -> Result<T, Failed>) -> Result<(T, u32), Failed> {
+    let mut attempt = 1;
+    loop {
+        match act() {
+            Err(failed) if failed.lost && attempt < ATTEMPTS => {
+                transport.lost(attempt, &failed.error)?;
+                attempt += 1;
+            }
+            done => return done.map(|done| (done, attempt)),
+        }
+    }
+}
+
 /// A transport to a machine: places an order's files, has the runner execute the order, and collects its output. If
 /// states can be saved, orders start from saved states.
 pub trait Transport: Send + Sync {
@@ -69,8 +86,8 @@ pub trait Transport: Send + Sync {
     /// Facts about the machine.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if the board does not answer.
-    fn facts(&self) -> Result<Facts>;
+    /// `ErrorKind::Board` if the board does not answer, with `lost` set if it did before.
+    fn facts(&self) -> Result<Facts, Failed>;
 
     /// Checks whether a volume is supported.
     ///

@@ -324,11 +324,11 @@ impl Remote {
     }
 
     /// Carries out an order that needs nothing beside it, and reads the reply.
-    fn simple(&self, order: Order, context: &BoardContext) -> Result<Response> {
+    fn simple(&self, order: Order, context: &BoardContext) -> Result<Response, Failed> {
         let folder = self.folder()?;
         put(Request { board: self.describe(), order }, folder.path(), self.cache())?;
-        self.carry_out_as(folder.path(), context).map_err(Error::from)?;
-        read_response(folder.path())
+        self.carry_out_as(folder.path(), context)?;
+        Ok(read_response(folder.path())?)
     }
 
     /// Carries out the order in a folder, by the open connection or a new one.
@@ -363,7 +363,7 @@ impl Transport for Remote {
         Description { capabilities: of_a_real_machine(), places, settings: self.place.settings.clone() }
     }
 
-    fn facts(&self) -> Result<Facts> {
+    fn facts(&self) -> Result<Facts, Failed> {
         let mut facts = introduced(self.simple(introduction(Path::new(&self.folder).join("empty")), &self.context)?)?;
         let beat = BEAT.as_secs().to_string();
         let own = [("board.name", &*self.name), ("board.host", self.client.board()), ("board.heartbeat_s", &beat)];
