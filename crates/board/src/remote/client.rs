@@ -20,7 +20,7 @@ const MARK: &str = "pocketstone-status ";
 const LIMIT: Duration = Duration::from_secs(60);
 /// How long a command may take that turns a board's power off and on.
 const POWER_LIMIT: Duration = Duration::from_secs(120);
-/// The slowest connection that a file is sent over.
+/// The slowest connection over which what a client has taken already of a file is sent.
 const BYTES_PER_S: u64 = 100_000;
 /// How often a user's Ctrl-C is looked for meanwhile.
 const LOOK: Duration = Duration::from_millis(200);
@@ -199,7 +199,7 @@ pub struct Ran {
     pub success: bool,
 }
 
-/// Runs a program to its end, at the latest after `limit`.
+/// Runs a program to its end, at the latest when it has taken nothing more of its input for `limit`.
 ///
 /// # Errors
 /// `ErrorKind::Board` if it cannot be started, or takes too long; `ErrorKind::Interrupted`.
@@ -211,6 +211,9 @@ pub fn run(
     context: &BoardContext,
 ) -> Result<Ran> {
     let failed = || "cannot make a temporary file".to_owned();
+    // Both have one position, which tells how much was taken.
+    let fed = input.as_ref().map(File::try_clone).transpose().board(failed)?;
+    let position = || fed.as_ref().and_then(|mut input| input.stream_position().ok());
     // Files, not pipes: what a program leaves in the background would keep a pipe open.
     let (output, errors) = (tempfile::tempfile().board(failed)?, tempfile::tempfile().board(failed)?);
     command.stdin(input.map_or_else(Stdio::null, Stdio::from));
@@ -222,12 +225,13 @@ pub fn run(
     at_end(&child, move |_| {
         let _ = tell.send(());
     });
-    let begin = Instant::now();
+    let (mut since, mut taken) = (Instant::now(), position());
     let waited = loop {
         match ended.recv_timeout(LOOK) {
             Ok(()) => break Ok(()),
             Err(RecvTimeoutError::Disconnected) => break Err(Error::bug("nobody waits for a child")),
-            Err(RecvTimeoutError::Timeout) if begin.elapsed() >= limit => {
+            Err(RecvTimeoutError::Timeout) if position() != taken => (since, taken) = (Instant::now(), position()),
+            Err(RecvTimeoutError::Timeout) if since.elapsed() >= limit => {
                 let error = Error::board(format!("{program} did not end within {} s", limit.as_secs()));
                 break Err(error.hint("look for what it waits for: run it by hand"));
             }
@@ -292,6 +296,25 @@ mod tests {
         fn folder(&self) -> &'static str {
             "/nowhere"
         }
+    }
+
+    #[test]
+    fn a_link_may_be_slow_as_long_as_it_takes_something() {
+        let folder = tempfile::tempdir().unwrap();
+        let context =
+            BoardContext::uninterrupted(Cache::at(folder.path()).unwrap(), "/nowhere".into(), Arc::new(|_| {}));
+        let (file, limit) = (folder.path().join("input"), Duration::from_secs(2));
+        std::fs::write(&file, "123456").unwrap();
+        let fed = |line: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", line]);
+            run(command, File::open(&file).ok(), limit, "install it", &context)
+        };
+        let begin = Instant::now();
+        let slowly = "for byte in 1 2 3 4 5 6; do dd bs=1 count=1 2>/dev/null; sleep 0.5; done";
+        assert_eq!(fed(slowly).unwrap().output, "123456");
+        assert!(begin.elapsed() > limit);
+        assert!(fed("cat; exec sleep 100").err().is_some_and(|error| error.message().contains("did not end")));
     }
 
     /// Those of them that are installed.
