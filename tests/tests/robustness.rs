@@ -363,3 +363,24 @@ fn a_disk_without_room_for_what_a_board_sends_is_told() {
     let none = with_room("4k", "full").ends_with(4);
     none.says(&["1 failed", "the board died: the disk with its folder", "is full", "hint: free some of it"]);
 }
+
+/// A lab with another cache would otherwise measure at the same time, and remove what this one is at work with.
+#[test]
+fn two_labs_on_this_machine_measure_one_after_the_other_whatever_caches_they_have() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    // It fails where another one is at work.
+    let command = format!("mkdir {0} && sleep 0.3 && rmdir {0}", at("busy"));
+    let begin = |name: &str| {
+        let words = ["run", "--output", name, "--directory", &at("volume"), "--repetitions", "3"];
+        let words = [&words[..], &["--set", "file_system=directory", "--", "sh", "-c", &command]].concat();
+        let mut lab = pocketstone(folder.path(), &words);
+        lab.env("POCKETSTONE_CACHE", at(&format!("cache-{name}"))).stdout(Stdio::null()).stderr(Stdio::piped());
+        lab.spawn().expect("the lab")
+    };
+    fs::create_dir(folder.path().join("volume")).expect("a folder");
+    for lab in ["one", "two"].map(begin) {
+        let ended = lab.wait_with_output().expect("the lab ends");
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    }
+}

@@ -6,7 +6,7 @@ use crate::members::{Member, Members};
 use crate::modelled;
 use crate::orders::{TRACES, put, read_measured, read_response, read_watched, trace_file};
 use crate::power::{self, BlockRecorded, Record, Recorded};
-use crate::transport::{Offer, Transport};
+use crate::transport::{ATTEMPTS, Offer, Transport, tried};
 use pocketstone_core::block_record::BlockImage;
 use pocketstone_core::board::{Ability, Capabilities};
 use pocketstone_core::chip::{Found, SURVIVORS_FILE, Survivor, decode_survivors};
@@ -31,9 +31,6 @@ pub const SAME_MACHINE: [&str; 5] = ["image.digest", "kernel.release", "machine"
 
 /// Facts in which runs must agree whose numbers are compared, whatever made them: a lab or an image may be newer.
 pub const COMPARABLE: [&str; 3] = ["kernel.release", "machine", "qemu.arguments"];
-
-/// How often a cell or a question is tried whose board is lost meanwhile.
-const ATTEMPTS: u32 = 3;
 
 /// A machine that carries out plans.
 pub struct Board {
@@ -86,7 +83,7 @@ impl Board {
             // Made and thrown away once: nothing else says as surely that it can be had.
             Offer::Try => {
                 let order = || Order::Prepare { step: Step::Format { volume: volume.clone() } };
-                tried(first, || ordered(first, &[], order(), |_, _| Ok(()))).map(|((), _)| ())
+                tried(&*first.transport, || ordered(first, &[], order(), |_, _| Ok(()))).map(|((), _)| ())
             }
         }
     }
@@ -111,7 +108,9 @@ impl Board {
         let first = self.members.first();
         first.transport.offers_engine(engine)?;
         if self.engines.get().is_none() {
-            let _ = self.engines.set(tried(first, || ordered(first, &[], Order::Engines, |_, reply| Ok(reply)))?.0);
+            let _ = self
+                .engines
+                .set(tried(&*first.transport, || ordered(first, &[], Order::Engines, |_, reply| Ok(reply)))?.0);
         }
         let Some(Response::Engines { offered, missing }) = self.engines.get() else {
             return Err(Error::bug("the board's reply does not name engines").into());
@@ -129,7 +128,7 @@ impl Board {
     /// `ErrorKind::Board` if it does not answer.
     pub fn abilities(&self) -> Result<BTreeMap<String, Ability>> {
         let first = self.members.first();
-        match tried(first, || ordered(first, &[], Order::Abilities, |_, reply| Ok(reply)))?.0 {
+        match tried(&*first.transport, || ordered(first, &[], Order::Abilities, |_, reply| Ok(reply)))?.0 {
             Response::Abilities { found } => {
                 let ability = |why: Option<_>| why.map_or(Ability::Yes, Ability::No);
                 let found = found.into_iter().map(|(what, why)| (what, ability(why)));
@@ -148,7 +147,7 @@ impl Board {
     /// `ErrorKind::Interrupted`. With `lost` set if the board was lost as often as it was tried.
     pub fn prepare(&self, steps: &[Step]) -> Result<(), Failed> {
         let first = self.members.first();
-        tried(first, || first.transport.keep(steps)).map(|((), _)| ())
+        tried(&*first.transport, || first.transport.keep(steps)).map(|((), _)| ())
     }
 
     /// Measures one cell from the state its plan starts from. A board that is lost meanwhile is tried again, and after
@@ -181,15 +180,16 @@ impl Board {
         let waited = asked.elapsed();
         let mut plan = plan.clone();
         plan.volume = member.transport.resolve(&plan.volume)?;
-        let measured = tried(member, || self.measure_alone(member, &plan)).map(|(mut measured, attempt)| {
-            if before + attempt > 1 {
-                measured.outcome.facts.insert("board.attempt".into(), (before + attempt).to_string());
-            }
-            measured.outcome.facts.extend(member.own.clone());
-            measured.outcome.facts.extend(member.transport.conditions());
-            measured.waited = waited;
-            measured
-        });
+        let measured =
+            tried(&*member.transport, || self.measure_alone(member, &plan)).map(|(mut measured, attempt)| {
+                if before + attempt > 1 {
+                    measured.outcome.facts.insert("board.attempt".into(), (before + attempt).to_string());
+                }
+                measured.outcome.facts.extend(member.own.clone());
+                measured.outcome.facts.extend(member.transport.conditions());
+                measured.waited = waited;
+                measured
+            });
         member.transport.clean(&plan);
         measured
     }
@@ -374,20 +374,6 @@ impl Board {
     }
 }
 
-/// Tries something again if the machine is lost meanwhile; the result, and which attempt it is of.
-fn tried<T>(member: &Member, act: impl Fn() -> Result<T, Failed>) -> Result<(T, u32), Failed> {
-    let mut attempt = 1;
-    loop {
-        match act() {
-            Err(failed) if failed.lost && attempt < ATTEMPTS => {
-                member.transport.lost(attempt, &failed.error)?;
-                attempt += 1;
-            }
-            done => return done.map(|done| (done, attempt)),
-        }
-    }
-}
-
 /// Has the runner carry out an order in the state after `after`, and reads what it left.
 fn ordered<T>(
     member: &Member,
@@ -479,7 +465,7 @@ mod tests {
             Description { capabilities: self.0.clone(), places: Places::default(), settings: Vec::new() }
         }
 
-        fn facts(&self) -> Result<Facts> {
+        fn facts(&self) -> Result<Facts, Failed> {
             Ok(Facts::new())
         }
 

@@ -9,6 +9,7 @@ use pocketstone_core::outcome::Facts;
 use pocketstone_core::volume::{Medium, Volume};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::installed::Installed;
+use pocketstone_probe::alone::{Alone, MACHINE};
 use pocketstone_probe::own_folder;
 use pocketstone_workload::plan::{Plan, Request, Step};
 use std::fs::File;
@@ -22,6 +23,9 @@ use tempfile::TempDir;
 const PROCESSOR_COUNTERS: [&str; 2] =
     ["/sys/bus/event_source/devices/cpu", "/sys/bus/event_source/devices/armv8_pmuv3"];
 
+/// The lock in the cache by which its runs measure in turns.
+const CELL: &str = "host-cell";
+
 /// How often a user's Ctrl-C is looked for while another run has the machine.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -31,6 +35,8 @@ pub struct Here {
     directory: Option<PathBuf>,
     runner: PathBuf,
     context: BoardContext,
+    /// The name that one lab on the machine has while it measures.
+    name: String,
 }
 
 impl Here {
@@ -40,7 +46,13 @@ impl Here {
     /// `ErrorKind::Board` if the runner is not next to the command.
     pub fn open(profile: &HostProfile, context: &BoardContext) -> Result<Self> {
         let (directory, runner) = (profile.directory.clone(), runner_beside_command()?);
-        Ok(Here { directory, runner, context: context.clone() })
+        Ok(Here { directory, runner, context: context.clone(), name: MACHINE.into() })
+    }
+
+    /// The machine, unless others have it.
+    fn alone_at_once(&self) -> Result<Option<(Alone, File)>> {
+        let Some(order) = self.context.cache.try_lock(CELL)? else { return Ok(None) };
+        Ok(Alone::now(&self.name)?.map(|alone| (alone, order)))
     }
 
     fn run(&self, folder: &Path) -> Result<()> {
@@ -96,13 +108,13 @@ impl Transport for Here {
         Description { capabilities, places: Places::default(), settings: Vec::new() }
     }
 
-    fn facts(&self) -> Result<Facts> {
+    fn facts(&self) -> Result<Facts, Failed> {
         // The profile's directory is not made for that, because --directory may name another.
         let folder = self.folder()?;
         let order = introduction(folder.path().join("empty"));
         put(Request { board: self.describe(), order }, folder.path(), self.cache())?;
         self.run(folder.path())?;
-        introduced(read_response(folder.path())?)
+        Ok(introduced(read_response(folder.path())?)?)
     }
 
     fn offers(&self, volume: &Volume) -> Result<Offer> {
@@ -126,20 +138,22 @@ impl Transport for Here {
         Ok(self.run(folder)?)
     }
 
-    fn alone(&self) -> Result<Option<File>> {
+    fn alone(&self) -> Result<Option<(Alone, File)>> {
         // Two labs on one machine would measure each other, and remove each other's files.
-        const CELL: &str = "host-cell";
-        if let Some(lock) = self.context.cache.try_lock(CELL)? {
-            return Ok(Some(lock));
+        if let Some(alone) = self.alone_at_once()? {
+            return Ok(Some(alone));
         }
         (self.context.progress)("waiting for another run on this machine to end its cell");
         // A thread waits in the kernel: asking now and then would miss the moment between two cells of the other run,
         // and disturb it. If nobody wants the lock any more when it comes, it goes with the message.
-        let (cache, (send, got)) = (self.context.cache.clone(), channel());
-        std::thread::spawn(move || send.send(cache.lock(CELL)));
+        let (cache, name, (send, got)) = (self.context.cache.clone(), self.name.clone(), channel());
+        std::thread::spawn(move || {
+            let alone = cache.lock(CELL).and_then(|order| Ok((Alone::wait(&name)?, order)));
+            send.send(alone)
+        });
         loop {
             match got.recv_timeout(LOOK) {
-                Ok(lock) => return lock.map(Some),
+                Ok(alone) => return alone.map(Some),
                 Err(RecvTimeoutError::Timeout) => self.context.check()?,
                 Err(RecvTimeoutError::Disconnected) => return Err(Error::bug("nobody waits for the lock")),
             }
@@ -185,7 +199,8 @@ mod tests {
     fn who_waits_for_another_run_has_its_turn_after_one_cell_and_can_be_interrupted() {
         let folder = tempfile::tempdir().unwrap();
         let context = BoardContext::uninterrupted(Cache::at(folder.path()).unwrap(), "/".into(), Arc::new(|_| {}));
-        let here = || Here { directory: None, runner: "/".into(), context: context.clone() };
+        let name = format!("pocketstone-test-{}", std::process::id());
+        let here = || Here { directory: None, runner: "/".into(), context: context.clone(), name: name.clone() };
         let first = here().alone().unwrap();
         let (other, (send, got)) = (here(), channel());
         std::thread::spawn(move || send.send(other.alone().map(drop)));

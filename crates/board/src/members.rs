@@ -1,6 +1,6 @@
 //! The machines that a board is made of: one, or several equal ones that share the work.
 
-use crate::transport::Transport;
+use crate::transport::{Transport, tried};
 use crate::{BoardContext, Failed};
 use pocketstone_core::board::Board as Description;
 use pocketstone_core::outcome::Facts;
@@ -60,7 +60,7 @@ impl Members {
     pub fn new(transports: Vec<Box<dyn Transport>>) -> Result<(Members, Facts)> {
         let mut all = Vec::new();
         for transport in transports {
-            let (description, own) = (transport.describe(), transport.facts()?);
+            let (description, own) = (transport.describe(), tried(&*transport, || transport.facts())?.0);
             all.push(Member { transport, description, own });
         }
         let facts: Vec<&Facts> = all.iter().map(|member| &member.own).collect();

@@ -7,6 +7,7 @@ use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::volume::{Access, Volume};
 use pocketstone_core::{Error, Result};
+use pocketstone_probe::Alone;
 use pocketstone_tlb::Processor;
 use pocketstone_tlb::join::Clock;
 use pocketstone_workload::plan::{Plan, Step};
@@ -59,6 +60,23 @@ pub(crate) fn of_a_real_machine() -> Capabilities {
     }
 }
 
+/// How often a cell or a question is tried whose board is lost meanwhile.
+pub const ATTEMPTS: u32 = 3;
+
+/// Tries something again if the machine is lost meanwhile; the result, and which attempt it is of.
+pub fn tried<T>(transport: &dyn Transport, act: impl Fn() -> Result<T, Failed>) -> Result<(T, u32), Failed> {
+    let mut attempt = 1;
+    loop {
+        match act() {
+            Err(failed) if failed.lost && attempt < ATTEMPTS => {
+                transport.lost(attempt, &failed.error)?;
+                attempt += 1;
+            }
+            done => return done.map(|done| (done, attempt)),
+        }
+    }
+}
+
 /// A transport to a machine: places an order's files, has the runner execute the order, and collects its output. If
 /// states can be saved, orders start from saved states.
 pub trait Transport: Send + Sync {
@@ -68,8 +86,8 @@ pub trait Transport: Send + Sync {
     /// Facts about the machine.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if the board does not answer.
-    fn facts(&self) -> Result<Facts>;
+    /// `ErrorKind::Board` if the board does not answer, with `lost` set if it did before.
+    fn facts(&self) -> Result<Facts, Failed>;
 
     /// Checks whether a volume is supported.
     ///
@@ -135,11 +153,12 @@ pub trait Transport: Send + Sync {
         Ok(())
     }
 
-    /// An exclusive lock for measuring, if concurrent measurements would disturb each other; released with the file.
+    /// What keeps others from measuring on the machine meanwhile, if they would disturb each other, until it is
+    /// dropped: first all of them, and then those of this cache, who wait in the order of their asking.
     ///
     /// # Errors
-    /// `ErrorKind::User` if the lock file cannot be created.
-    fn alone(&self) -> Result<Option<File>> {
+    /// `ErrorKind::User` if the lock file cannot be created; `ErrorKind::Interrupted`.
+    fn alone(&self) -> Result<Option<(Alone, File)>> {
         Ok(None)
     }
 

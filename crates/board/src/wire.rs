@@ -68,7 +68,7 @@ impl Connection {
         };
         let flags = rustix::fs::fcntl_getfl(&to).board(failed)?;
         rustix::fs::fcntl_setfl(&to, flags | OFlags::NONBLOCK).board(failed)?;
-        let begin = Instant::now();
+        let mut begin = Instant::now();
         let (to, frames) = (Arc::new(Mutex::new(Some(to))), Frames::default());
         let (serial, copies) = (String::new(), Copies::of(&context.cache, way, "")?);
         let mut connection = Connection { child, to, from, frames, heard: begin, beats: None, errors, serial, copies };
@@ -80,7 +80,8 @@ impl Connection {
                     break;
                 }
                 Some(Frame::Failed(why)) => return Err(Error::board(why).into()),
-                Some(Frame::Beat) => {}
+                // It puts back what a dead run has left there.
+                Some(Frame::Beat) => begin = Instant::now(),
                 Some(_) => return Err(Error::board("the runner does not say hello").into()),
                 None if begin.elapsed() >= HELLO_LIMIT => return Err(connection.lost("said nothing")),
                 None => {
@@ -119,6 +120,7 @@ impl Connection {
                     let cure = format!("put them back by hand, and remove {}", copy.display());
                     return Err(error.because(Error::board(why)).hint(cure).into());
                 }
+                Some(Frame::Beat) => {}
                 Some(_) => return Err(Error::board("the runner does not say what it has put back").into()),
                 None if self.heard.elapsed() >= SILENCE => return Err(self.lost(GONE)),
                 None => {

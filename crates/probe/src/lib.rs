@@ -1,6 +1,7 @@
 //! What is measured beside the workload: flash operations, the kernel's events, what a process used,
 //! read-ahead and the other conditions in force, facts of the machine.
 
+pub mod alone;
 pub mod analysis;
 pub mod bench_meter;
 pub mod blkmon;
@@ -26,6 +27,7 @@ pub mod traced;
 mod tracefs;
 pub mod usage;
 
+pub use alone::Alone;
 pub use chip_changes::ChipChanges;
 pub use flashmon::Flashmon;
 pub use lab_copy::LabCopy;

@@ -27,6 +27,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The runner's subcommand that [`watchdog_main`] is.
 pub const WATCHDOG: &str = "watchdog";
 
+/// What the names of the folders of journals begin with: each user has one.
+pub const JOURNALS: &str = "pocketstone-settings";
 /// Ending of journals' names, and of what is left of those that are carried out and that a lab has a copy of.
 pub const JOURNAL_ENDING: &str = "journal";
 const RESTORED_ENDING: &str = "restored";
@@ -65,7 +67,7 @@ struct Guard {
 /// # Errors
 /// `ErrorKind::Board` if it is somebody else's, or cannot be made.
 pub fn journals() -> Result<PathBuf> {
-    own_folder(&std::env::temp_dir(), "pocketstone-settings")
+    own_folder(&std::env::temp_dir(), JOURNALS)
 }
 
 impl Settings {
@@ -159,15 +161,17 @@ impl Settings {
     }
 
     fn put_back(&mut self) -> Result<()> {
-        let left = put_back(std::mem::take(&mut self.changes));
-        if let Some(mut guard) = self.guard.take() {
-            // What could not be written stays in the journal: the watchdog tries it once more.
-            if left.is_ok() {
-                guard.remove();
-            }
-            guard.end();
+        let left = put_back(std::mem::take(&mut self.changes)).map_err(|(_, error)| error);
+        let Some(mut guard) = self.guard.take() else { return left };
+        // What could not be written stays in the journal: the watchdog tries it once more.
+        if left.is_ok() {
+            guard.remove();
         }
-        left.map_err(|(_, error)| error)
+        guard.end();
+        match left {
+            Err(error) if guard.journal.exists() => Err(not_put_back(error, &guard.journal)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -246,6 +250,12 @@ fn write_value(path: &Path, value: &str) -> Result<()> {
     written.board(|| format!("cannot write `{value}` to {}", path.display())).map_err(|e| e.hint("run as root"))
 }
 
+/// Writes a value that may be there already: what could not be changed cannot be written back, either.
+fn write_back(path: &Path, before: &str) -> Result<()> {
+    let unchanged = || fs::read_to_string(path).is_ok_and(|now| in_force(&now) == before);
+    write_value(path, before).or_else(|error| if unchanged() { Ok(()) } else { Err(error) })
+}
+
 /// Runs a command that sets something.
 fn run(words: &[String]) -> Result<()> {
     let line = words.join(" ");
@@ -269,7 +279,7 @@ fn put_back(changes: Vec<Change>) -> std::result::Result<(), (Vec<Change>, Error
         let put_back = match &change {
             // A device that went away has no setting any more.
             Change::File { path, .. } if !path.exists() => Ok(()),
-            Change::File { path, before } => write_value(path, in_force(before)),
+            Change::File { path, before } => write_back(path, in_force(before)),
             // Nothing was to be undone: what a profile says today is refused if it is empty.
             Change::Command { undo } if undo.is_empty() => Ok(()),
             Change::Command { undo } => run(undo),
@@ -316,17 +326,20 @@ fn restore(journal: &Path, how: FlockOperation) -> Result<()> {
 /// Puts back what a journal or a copy of it says.
 fn carry_out(text: &str, journal: &Path) -> Result<()> {
     let done = changes(text, journal).and_then(|changes| put_back(changes).map_err(|(_, error)| error));
-    done.map_err(|error| {
-        let cure = error.cure().map(|cure| format!("{cure}; or ")).unwrap_or_default();
-        let by_hand = match name_of(journal).starts_with(COPIED) {
-            // The lab would give its copy of one that is lost.
-            true => format!("touch {}; rm -f {}", restored(journal).display(), journal.display()),
-            false => format!("rm {}", journal.display()),
-        };
-        Error::board(format!("cannot put back what {} says", journal.display()))
-            .because(error)
-            .hint(format!("{cure}put it back by hand, and then: {by_hand}"))
-    })
+    done.map_err(|error| not_put_back(error, journal))
+}
+
+/// Why what a journal says is not put back, with what the user does then.
+fn not_put_back(error: Error, journal: &Path) -> Error {
+    let cure = error.cure().map(|cure| format!("{cure}; or ")).unwrap_or_default();
+    let by_hand = match name_of(journal).starts_with(COPIED) {
+        // The lab would give its copy of one that is lost.
+        true => format!("touch {}; rm -f {}", restored(journal).display(), journal.display()),
+        false => format!("rm {}", journal.display()),
+    };
+    Error::board(format!("cannot put back what {} says", journal.display()))
+        .because(error)
+        .hint(format!("{cure}put it back by hand, and then: {by_hand}"))
 }
 
 /// What the lines of a journal say.

@@ -5,12 +5,14 @@
 
 mod lab;
 
+use crate::volume::empty_folder;
 use crate::volume::guarded::release;
 use lab::{Event, Lab};
 use pocketstone_core::board::MOUNT_FOLDER;
 use pocketstone_core::error::Context;
-use pocketstone_core::frame::{Frame, Inbox, pieces};
+use pocketstone_core::frame::{BEAT, Frame, Inbox, pieces};
 use pocketstone_core::{Error, Result};
+use pocketstone_probe::alone::{Alone, MACHINE};
 use pocketstone_probe::lab_copy::{NOTED, Said};
 use pocketstone_probe::settings::{forget_restored, journals, restore_copy, restore_left};
 use rustix::mount::{MountPropagationFlags, mount_change};
@@ -19,10 +21,10 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// The word for a runner whose settings a lab has a copy of.
@@ -43,7 +45,8 @@ pub fn serve(folder: &Path, patience: Duration, own_mounts: bool) -> Result<()> 
     rustix::process::set_parent_process_death_signal(None).board(kept)?;
     let served = alone(patience).and_then(|_lock| {
         // What a runner that was killed has set is put back before anything else.
-        restore_left(&journals()?)?;
+        let left = journals()?;
+        beating(|| restore_left(&left), || Frame::Beat.send(&mut std::io::stdout()))??;
         pocketstone_probe::traced::end_left();
         pocketstone_probe::remove_left_instances();
         remove_others(folder)?;
@@ -64,6 +67,21 @@ pub fn serve(folder: &Path, patience: Duration, own_mounts: bool) -> Result<()> 
     served
 }
 
+/// Does what may take longer than a lab waits in silence: `beat` says meanwhile that this side is there.
+fn beating<T: Send>(act: impl FnOnce() -> T + Send, mut beat: impl FnMut() -> Result<()>) -> Result<T> {
+    let (tell, ended) = channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || tell.send(act()));
+        loop {
+            match ended.recv_timeout(BEAT) {
+                Ok(done) => return Ok(done),
+                Err(RecvTimeoutError::Timeout) => beat()?,
+                Err(RecvTimeoutError::Disconnected) => return Err(Error::bug("a thread ended without a word")),
+            }
+        }
+    })
+}
+
 fn unshare_mounts() -> Result<()> {
     let failed = || "cannot keep mounts apart".to_owned();
     let cure = "raw flash requires root: set `become` in the board's profile";
@@ -72,20 +90,14 @@ fn unshare_mounts() -> Result<()> {
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC).board(failed)
 }
 
-/// What keeps a second lab away, whatever folder it has: the kernel lets a process have a name, and nobody else the
-/// same until it ends.
-fn alone(patience: Duration) -> Result<UnixListener> {
-    let failed = || "cannot get the name that keeps others away".to_owned();
-    let name = SocketAddr::from_abstract_name("pocketstone-board").board(failed)?;
+/// Keeps a second lab away, whatever folder it has.
+fn alone(patience: Duration) -> Result<Alone> {
     let begin = Instant::now();
     loop {
-        match UnixListener::bind_addr(&name) {
-            Ok(lock) => return Ok(lock),
-            Err(error) if error.kind() != std::io::ErrorKind::AddrInUse => {
-                return Err(Error::board(failed()).because(error));
-            }
-            Err(_) if begin.elapsed() < patience => std::thread::sleep(AGAIN),
-            Err(_) => {
+        match Alone::now(MACHINE)? {
+            Some(alone) => return Ok(alone),
+            None if begin.elapsed() < patience => std::thread::sleep(AGAIN),
+            None => {
                 return Err(Error::board("another lab is at work on this board").hint("wait until it has ended"));
             }
         }
@@ -95,7 +107,7 @@ fn alone(patience: Duration) -> Result<UnixListener> {
 fn orders(lab: &mut Lab, folder: &Path) -> Result<()> {
     let cell = folder.join("cell");
     loop {
-        empty(&cell)?;
+        empty_folder(&cell)?;
         let Some(given) = order(lab, &cell)? else { break };
         let Some(replied) = carry_out(lab, &cell)? else { break };
         match replied {
@@ -125,11 +137,6 @@ fn remove_others(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn empty(folder: &Path) -> Result<()> {
-    let _ = fs::remove_dir_all(folder);
-    fs::create_dir(folder).board(|| format!("cannot make {}", folder.display()))
-}
-
 /// Takes the files of an order; their names, or `None` if the lab is gone. Before the first one, the lab may have
 /// copies of journals that this board has lost.
 fn order(lab: &mut Lab, cell: &Path) -> Result<Option<BTreeSet<String>>> {
@@ -150,7 +157,8 @@ fn order(lab: &mut Lab, cell: &Path) -> Result<Option<BTreeSet<String>>> {
             None => lab.beat()?,
             Some(Frame::Go) => return Ok(Some(given)),
             Some(Frame::Left(journal, lines)) => {
-                restore_copy(&journals()?, &journal, &lines)?;
+                let folder = journals()?;
+                beating(|| restore_copy(&folder, &journal, &lines), || lab.beat())??;
                 lab.tell(&Frame::PutBack(journal.clone()))?;
                 put_back = Some(journal);
             }
@@ -234,4 +242,29 @@ fn reply(lab: &mut Lab, cell: &Path, given: &BTreeSet<String>) -> Result<()> {
         }
     }
     lab.tell(&Frame::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_removed_is_said_and_not_that_it_is_there() {
+        let file = std::env::temp_dir().join(format!("pocketstone-serve-{}", std::process::id()));
+        fs::write(&file, "").unwrap();
+        let error = empty_folder(&file).unwrap_err();
+        assert!(error.message().contains("cannot remove") && error.cure().is_some(), "{}", error.chain());
+        fs::remove_file(&file).unwrap();
+        empty_folder(&file).unwrap();
+        empty_folder(&file).unwrap();
+        fs::remove_dir(&file).unwrap();
+    }
+
+    #[test]
+    fn what_takes_long_is_done_while_the_lab_hears_of_this_side() {
+        let (beats, heard) = channel();
+        let done = beating(move || heard.recv().is_ok(), || beats.send(()).board(|| "nobody hears it".into()));
+        assert!(done.unwrap());
+        assert_eq!(beating(|| 3, || Err(Error::bug("there is no need"))).unwrap(), 3);
+    }
 }

@@ -4,7 +4,7 @@
 use pocketstone_random::Random;
 use pocketstone_testing::wait::{poll, until};
 use pocketstone_testing::{amount, or_skip, say, seed};
-use pocketstone_tests::command::{Process, lab, run, write};
+use pocketstone_tests::command::{Process, changed, lab, run, write};
 use pocketstone_tests::context;
 use pocketstone_tests::poor_board::{GOVERNOR, PoorBoards};
 use pocketstone_tests::results::{finished, value};
@@ -188,6 +188,49 @@ fn the_lab_puts_back_what_a_board_has_set_that_lost_its_journal() {
     connect().ends_with(0);
     assert_eq!((board.governor().as_str(), setting(), copies(&boards)), ("powersave", before, Vec::new()));
     until("nothing is left on the board", || names(&board.root().join(NOTES)).is_empty());
+}
+
+#[test]
+fn a_board_that_is_exchanged_in_a_run_is_not_taken_for_the_one_before() {
+    let boards = or_skip!(PoorBoards::new(1));
+    let board = boards.board(0);
+    write(boards.path(), "study.toml", &study_with_settings(1, 200));
+    let call_it = |serial: &str| fs::write(board.root().join("etc/machine-id"), serial).expect("a serial number");
+    call_it("3d1219c7c4c5404aaa1f6d2a48adfda4");
+    let mut lab = boards.begin(&["run", "study.toml", "--board", "./board0.toml", "--output", "run"]);
+    until("a cell is under way", || board.governor() == SET);
+    call_it("90127a3e5c5b4b0f8f5d1f0c6f1a2b3c");
+    clients(lab.id()).iter().for_each(Process::kill);
+    assert_eq!(lab.wait().expect("the lab ends").code(), Some(4));
+    let said: String = value(&boards.path().join("run"), "SELECT message FROM cell WHERE status = 'failed'");
+    assert!(said.contains("another board answers"), "{said}");
+    until("the board is quiet", || board.processes().is_empty());
+}
+
+#[test]
+#[ignore = "undoes for longer than a board may be silent: make torture"]
+fn what_takes_long_to_be_put_back_does_not_lock_the_board_out() {
+    let boards = or_skip!(PoorBoards::new(1));
+    let board = boards.board(0);
+    write(boards.path(), "study.toml", &study_with_settings(1, 600));
+    set_by_command(&boards);
+    let profile = fs::read_to_string(boards.path().join("board0.toml")).expect("the profile");
+    let slow = changed(&profile, "echo undone", "test -e /slow && sleep 40; echo undone");
+    write(boards.path(), "board0.toml", &slow);
+    let mut lab = boards.begin(&["run", "study.toml", "--board", "./board0.toml", "--output", "run"]);
+    until("a cell is under way", || board.governor() == SET);
+    let all = board.processes();
+    [Signal::STOP, Signal::KILL].iter().for_each(|what| all.iter().for_each(|process| process.signal(*what)));
+    lab.kill().expect("the lab is killed");
+    lab.wait().expect("the lab ends");
+    until("the board is quiet", || board.processes().is_empty());
+    write(board.root(), "slow", "");
+    // The lab has it put back, whose copy alone is left.
+    fs::remove_dir_all(board.root().join(NOTES)).expect("a folder of the board");
+    run(&mut boards.lab(&["board", "exec", "./board0.toml", "env"])).ends_with(0);
+    let setting = fs::read_to_string(board.root().join("setting")).expect("what was done");
+    assert!(setting.ends_with("set\nundone\n"), "{setting}");
+    assert_eq!((board.governor().as_str(), copies(&boards)), (GOVERNOR, Vec::new()));
 }
 
 #[test]

@@ -180,8 +180,8 @@ impl Transport for Qemu {
         Description { capabilities, places: Places::default(), settings: Vec::new() }
     }
 
-    fn facts(&self) -> Result<Facts> {
-        let mut facts = self.state(&[]).map_err(Error::from)?.facts;
+    fn facts(&self) -> Result<Facts, Failed> {
+        let mut facts = self.state(&[])?.facts;
         facts.insert("qemu.version".into(), self.qemu_version.clone());
         facts.insert("qemu.arguments".into(), machine::machine_arguments(&self.profile).join(" "));
         facts.extend(self.image.facts.clone());

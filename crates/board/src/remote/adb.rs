@@ -133,8 +133,7 @@ impl Client for Adb {
     fn facts(&self, context: &BoardContext) -> Result<Facts> {
         let line: Vec<String> = PROPERTIES.iter().map(|(name, _)| format!("echo \"$(getprop {name})\"")).collect();
         let said = ask(self, &line.join("; "), None, context)?;
-        let facts = said.lines().map(str::trim).zip(PROPERTIES).filter(|(value, _)| !value.is_empty());
-        Ok(facts.map(|(value, (_, fact))| (fact.to_owned(), value.to_owned())).collect())
+        Ok(properties(&said))
     }
 
     fn conditions(&self, context: &BoardContext) -> Result<Facts> {
@@ -147,6 +146,14 @@ impl Client for Adb {
         ];
         Ok(values.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
     }
+}
+
+/// The facts that the last lines are, one for each property; a shell may say something before.
+fn properties(said: &str) -> Facts {
+    let lines: Vec<&str> = said.lines().map(str::trim).collect();
+    let values = lines[lines.len().saturating_sub(PROPERTIES.len())..].iter();
+    let facts = values.zip(PROPERTIES).filter(|(value, _)| !value.is_empty());
+    facts.map(|(value, (_, fact))| (fact.to_owned(), (*value).to_owned())).collect()
 }
 
 /// What a phone says of its battery.
@@ -183,6 +190,15 @@ mod tests {
     const BATTERY: &str = "Current Battery Service state:\n  AC powered: false\n  USB powered: true\n  \
          Max charging current: 500000\n  status: 2\n  health: 2\n  present: true\n  level: 85\n  scale: 100\n  \
          voltage: 4301\n  temperature: 281\n  technology: Li-ion\n";
+
+    #[test]
+    fn what_a_shell_says_before_a_phones_properties_is_none_of_them() {
+        let said = "Google\nPixel 6\n13\n33\n\nuser\n";
+        let facts = properties(said);
+        assert_eq!((facts.len(), facts["android.manufacturer"].as_str()), (5, "Google"));
+        assert_eq!(facts["android.build"], "user");
+        assert_eq!(properties(&format!("welcome\n\n{said}")), facts);
+    }
 
     #[test]
     fn a_battery_is_read_and_what_it_does_not_say_is_unknown() {

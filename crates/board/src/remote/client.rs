@@ -20,7 +20,7 @@ const MARK: &str = "pocketstone-status ";
 const LIMIT: Duration = Duration::from_secs(60);
 /// How long a command may take that turns a board's power off and on.
 const POWER_LIMIT: Duration = Duration::from_secs(120);
-/// The slowest connection that a file is sent over.
+/// The slowest connection over which what a client has taken already of a file is sent.
 const BYTES_PER_S: u64 = 100_000;
 /// How often a user's Ctrl-C is looked for meanwhile.
 const LOOK: Duration = Duration::from_millis(200);
@@ -120,9 +120,10 @@ pub fn ask(client: &dyn Client, line: &str, input: Option<File>, context: &Board
     }
 }
 
-/// Says what may help where a line failed; a board that cannot be reached has its own cure.
+/// Says what may help where a line failed; a board that cannot be reached has its own cure, and who interrupts needs
+/// none.
 pub fn cured(error: Error, cure: impl FnOnce() -> String) -> Error {
-    if error.cure().is_some() { error } else { error.hint(cure()) }
+    if error.cure().is_some() || error.kind() == ErrorKind::Interrupted { error } else { error.hint(cure()) }
 }
 
 /// Waits until nothing speaks against measuring the board; `unfit` says what does.
@@ -198,7 +199,7 @@ pub struct Ran {
     pub success: bool,
 }
 
-/// Runs a program to its end, at the latest after `limit`.
+/// Runs a program to its end, at the latest when it has taken nothing more of its input for `limit`.
 ///
 /// # Errors
 /// `ErrorKind::Board` if it cannot be started, or takes too long; `ErrorKind::Interrupted`.
@@ -210,6 +211,9 @@ pub fn run(
     context: &BoardContext,
 ) -> Result<Ran> {
     let failed = || "cannot make a temporary file".to_owned();
+    // Both have one position, which tells how much was taken.
+    let fed = input.as_ref().map(File::try_clone).transpose().board(failed)?;
+    let position = || fed.as_ref().and_then(|mut input| input.stream_position().ok());
     // Files, not pipes: what a program leaves in the background would keep a pipe open.
     let (output, errors) = (tempfile::tempfile().board(failed)?, tempfile::tempfile().board(failed)?);
     command.stdin(input.map_or_else(Stdio::null, Stdio::from));
@@ -221,12 +225,13 @@ pub fn run(
     at_end(&child, move |_| {
         let _ = tell.send(());
     });
-    let begin = Instant::now();
+    let (mut since, mut taken) = (Instant::now(), position());
     let waited = loop {
         match ended.recv_timeout(LOOK) {
             Ok(()) => break Ok(()),
             Err(RecvTimeoutError::Disconnected) => break Err(Error::bug("nobody waits for a child")),
-            Err(RecvTimeoutError::Timeout) if begin.elapsed() >= limit => {
+            Err(RecvTimeoutError::Timeout) if position() != taken => (since, taken) = (Instant::now(), position()),
+            Err(RecvTimeoutError::Timeout) if since.elapsed() >= limit => {
                 let error = Error::board(format!("{program} did not end within {} s", limit.as_secs()));
                 break Err(error.hint("look for what it waits for: run it by hand"));
             }
@@ -250,9 +255,13 @@ pub fn run(
     Ok(Ran { output: text(output)?, errors: text(errors)?, success })
 }
 
-/// A word as the board's shell takes it as it is.
+/// A word as the board's shell takes it as it is. Between quotes, fish has escapes, and csh a history.
 pub fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
+    let escaped = |c: char| match c {
+        '\'' | '\\' | '!' => format!("'\\{c}'"),
+        c => c.into(),
+    };
+    format!("'{}'", word.chars().map(escaped).collect::<String>())
 }
 
 #[cfg(test)]
@@ -290,6 +299,37 @@ mod tests {
     }
 
     #[test]
+    fn a_link_may_be_slow_as_long_as_it_takes_something() {
+        let folder = tempfile::tempdir().unwrap();
+        let context =
+            BoardContext::uninterrupted(Cache::at(folder.path()).unwrap(), "/nowhere".into(), Arc::new(|_| {}));
+        let (file, limit) = (folder.path().join("input"), Duration::from_secs(2));
+        std::fs::write(&file, "123456").unwrap();
+        let fed = |line: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", line]);
+            run(command, File::open(&file).ok(), limit, "install it", &context)
+        };
+        let begin = Instant::now();
+        let slowly = "for byte in 1 2 3 4 5 6; do dd bs=1 count=1 2>/dev/null; sleep 0.5; done";
+        assert_eq!(fed(slowly).unwrap().output, "123456");
+        assert!(begin.elapsed() > limit);
+        assert!(fed("cat; exec sleep 100").err().is_some_and(|error| error.message().contains("did not end")));
+    }
+
+    /// Those of them that are installed.
+    #[test]
+    fn a_word_is_taken_as_it_is_by_all_shells_that_a_user_may_have() {
+        let word = r#"it's a \ and a \' and a \\, a ! and !!, "$HOME" `id` ~ * #{}()<>|&;"#;
+        let printed = quoted(&format!("printf %s {}", quoted(word)));
+        for shell in ["sh", "bash", "dash", "zsh", "mksh", "fish", "tcsh"] {
+            let Some(shell) = pocketstone_testing::installed(shell) else { continue };
+            let ran = Command::new(&shell).args(["-c", &format!("exec sh -c {printed}")]).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&ran.stdout), word, "{}", shell.display());
+        }
+    }
+
+    #[test]
     fn a_board_that_cannot_be_reached_is_lost_and_one_that_says_no_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let context =
@@ -298,6 +338,7 @@ mod tests {
         asked("echo fit; echo pocketstone-status 0").unwrap();
         assert!(asked("echo refused >&2; exit 255").unwrap_err().lost);
         assert!(!asked("echo pocketstone-status 1").unwrap_err().lost);
+        assert_eq!(cured(Error::new(ErrorKind::Interrupted, "interrupted"), || "wait".into()).cure(), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod flash;
 mod labgrid;
 mod ssh;
 
+use crate::cache::digest_of_file;
 use crate::here::runner_beside_command;
 use crate::orders::{OUR_FOLDERS, introduced, introduction, our_files, put, read_response};
 use crate::profile::{AdbProfile, CommandProfile, Place, SshProfile};
@@ -21,6 +22,7 @@ use pocketstone_core::frame::{BEAT, SILENCE};
 use pocketstone_core::outcome::{Facts, Response};
 use pocketstone_core::volume::{Medium, Volume};
 use pocketstone_core::{Error, ErrorKind, Result};
+use pocketstone_probe::settings::JOURNALS;
 use pocketstone_workload::plan::{Order, Plan, Request, Step};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
@@ -32,6 +34,9 @@ use tempfile::TempDir;
 /// How long a board may take to start.
 const START_LIMIT: Duration = Duration::from_secs(180);
 
+/// What a board's shell says where nothing can be made beside the runner's folder.
+const NOT_BESIDE: &str = "not-beside";
+
 /// The way to a board.
 pub struct Remote {
     name: String,
@@ -42,6 +47,8 @@ pub struct Remote {
     context: BoardContext,
     /// The runner's path there.
     runner: String,
+    /// The folder there for what runners note to put back.
+    notes: String,
     connection: Mutex<Kept>,
 }
 
@@ -51,6 +58,27 @@ struct Kept {
     open: Option<Connection>,
     /// The last one was lost: its runner may be there yet.
     lost: bool,
+    /// The serial number of the board that has answered first, if it has one.
+    serial: Option<String>,
+}
+
+impl Kept {
+    /// Refuses another board than that which has answered before: what it measures would be taken for the first one's.
+    fn known(&mut self, connection: Connection, client: &dyn Client) -> Result<Connection, Failed> {
+        match (&self.serial, connection.serial()) {
+            (Some(first), Some(now)) if first != now => {
+                let error = format!("another board answers at {} now: its serial number is {now}", client.board());
+                Err(Error::board(format!("{error}, not {first}"))
+                    .hint("connect the first one, or begin a new run for the other one")
+                    .into())
+            }
+            (None, Some(now)) => {
+                self.serial = Some(now.to_owned());
+                Ok(connection)
+            }
+            _ => Ok(connection),
+        }
+    }
 }
 
 impl Remote {
@@ -97,10 +125,26 @@ impl Remote {
             place,
             context: context.clone(),
             runner: String::new(),
+            notes: String::new(),
             connection: Mutex::default(),
         };
         remote.runner = remote.put_runner()?;
+        remote.notes = remote.notes()?;
         Ok(remote)
+    }
+
+    /// Where runners note what is to be put back: beside the runner's folder, which may be another one the next time.
+    /// What a dead runner has left is found then, also after a reboot. Where its user may have that one folder alone,
+    /// it is in there.
+    fn notes(&self) -> Result<String> {
+        let beside = Path::new(&self.folder).parent().unwrap_or(Path::new("/")).display().to_string();
+        // Who becomes another user may write there.
+        if !self.place.r#become.is_empty() {
+            return Ok(beside);
+        }
+        let asked = format!("test -w {beside} || ls -d {beside}/{JOURNALS}-* >/dev/null 2>&1 || echo {NOT_BESIDE}");
+        let said = self.ask(&asked, None)?;
+        Ok(if last_line(&said) == NOT_BESIDE { self.folder.clone() } else { beside })
     }
 
     /// Runs a line in the board's shell; its output.
@@ -115,15 +159,41 @@ impl Remote {
         let said = self.ask("uname -m", None)?;
         let machine = last_line(&said);
         // The one beside this command saves a compilation, where it runs.
-        if machine == std::env::consts::ARCH {
-            let path = self.push(&runner_beside_command()?)?;
-            if let Ok(version) = self.runs(&path) {
-                return self.becomes(&path, &version).map(|()| path);
+        let beside = match machine == std::env::consts::ARCH {
+            true => self.put_dynamic(&runner_beside_command()?)?,
+            false => None,
+        };
+        let (path, version) = match beside {
+            Some(put) => put,
+            None => {
+                let path = self.push(&qemu::static_runner(machine, &self.context)?)?;
+                let version = self.runs(&path)?;
+                (path, version)
+            }
+        };
+        self.becomes(&path, &version).map(|()| path)
+    }
+
+    /// Puts a runner on the board that needs libraries there; its path and version. `None`: it lacks them, which a file
+    /// there says from then on, so that it is not copied again.
+    fn put_dynamic(&self, program: &Path) -> Result<Option<(String, String)>> {
+        let lacks = format!("{}/not-{}", self.folder, digest_of_file(program)?);
+        if last_line(&self.ask(&format!("ls {lacks} 2>/dev/null || true"), None)?) == lacks {
+            return Ok(None);
+        }
+        let path = self.push(program)?;
+        match self.runs(&path) {
+            Ok(version) => Ok(Some((path, version))),
+            Err(failed) if failed.lost || failed.error.kind() == ErrorKind::Interrupted => Err(failed.into()),
+            // A shell says with 126 that it has found a program that it may not run: no other one would be, either.
+            Err(failed) if self.ask(&format!("{path} version >/dev/null 2>&1; test $? = 126"), None).is_ok() => {
+                Err(failed.into())
+            }
+            Err(_) => {
+                self.ask(&format!("rm -f {}/not-*; : > {lacks}", self.folder), None)?;
+                Ok(None)
             }
         }
-        let path = self.push(&qemu::static_runner(machine, &self.context)?)?;
-        let version = self.runs(&path)?;
-        self.becomes(&path, &version).map(|()| path)
     }
 
     /// Refuses what has not run the program that it is to give more rights, but a shell, which would obey what is sent
@@ -154,11 +224,15 @@ impl Remote {
     }
 
     /// What it says of its version.
-    fn runs(&self, path: &str) -> Result<String> {
+    fn runs(&self, path: &str) -> Result<String, Failed> {
         let folder = &self.folder;
-        self.ask(&format!("{path} version"), None).map_err(|e| {
-            let e = cured(e, || "the folder's file system may be mounted noexec: set `folder` in its profile".into());
-            Error::board(format!("the runner does not run in {folder} on {}", self.client.board())).because(e)
+        ask(&*self.client, &format!("{path} version"), None, &self.context).map_err(|failed| {
+            if failed.error.kind() == ErrorKind::Interrupted {
+                return failed;
+            }
+            let cure = || "the folder's file system may be mounted noexec: set `folder` in its profile".into();
+            let error = Error::board(format!("the runner does not run in {folder} on {}", self.client.board()));
+            Failed { error: error.because(cured(failed.error, cure)), ..failed }
         })
     }
 
@@ -188,15 +262,35 @@ impl Remote {
                 "cat > {path}.$$; case \"$(sha256sum < {path}.$$)\" in {digest}*) chmod 700 {path}.$$ && \
                  mv {path}.$$ {path};; *) rm -f {path}.$$; exit 1;; esac"
             );
-            let input = File::open(program).board(|| format!("cannot read {}", program.display()))?;
-            self.ask(&line, input.into()).map_err(|e| {
+            let copy = || -> Result<String, Failed> {
+                let input = File::open(program).board(|| format!("cannot read {}", program.display()))?;
+                ask(&*self.client, &line, input.into(), &self.context)
+            };
+            let copied = match copy() {
+                // Another one that is not needed any more may have taken the room.
+                Err(failed) if !failed.lost && failed.error.kind() == ErrorKind::Board => {
+                    self.make_room().map_err(Failed::from).and_then(|()| copy())
+                }
+                copied => copied,
+            };
+            copied.map_err(|failed| {
                 let mb = (bytes.len() >> 20) + 1;
-                cured(e, || {
+                cured(failed.into(), || {
                     format!("{folder} on the board must be writable and have {mb} MB left; set `folder` in its profile")
                 })
             })?;
         }
         Ok(path)
+    }
+
+    /// Removes all runners but those that run, or are being copied by a shell whose number is behind a point.
+    fn make_room(&self) -> Result<()> {
+        let line = format!(
+            "used=$(ls -l /proc/[0-9]*/exe 2>/dev/null); for old in {}/runner-*; do case \"$used\" in *\"$old\"*) ;; \
+             *) test -d \"/proc/${{old##*.}}\" || rm -f \"$old\";; esac; done",
+            self.folder
+        );
+        self.ask(&line, None).map(drop)
     }
 
     /// Waits until the board answers that was turned on, at most as long as a start takes.
@@ -217,22 +311,24 @@ impl Remote {
             let gone = |error: Error| Failed { lost: error.kind() == ErrorKind::Board, ..error.into() };
             self.put_runner().map_err(gone)?;
         }
-        // Beside the runner's folder, which may be another one the next time: what a dead runner has left is found,
-        // also after a reboot.
-        let beside = Path::new(&self.folder).parent().unwrap_or(Path::new("/")).display();
         let own_mounts = if self.place.flash.is_some() { OWN_MOUNTS } else { "" };
-        let serve =
-            format!("env TMPDIR={beside} {} serve {} {} {own_mounts}", self.runner, self.folder, patience.as_secs());
+        let serve = format!(
+            "env TMPDIR={} {} serve {} {} {own_mounts}",
+            self.notes,
+            self.runner,
+            self.folder,
+            patience.as_secs()
+        );
         let line = format!("exec {} {serve}", self.r#become());
         Connection::open(self.client.command(&line), &self.client.by_hand(), context)
     }
 
     /// Carries out an order that needs nothing beside it, and reads the reply.
-    fn simple(&self, order: Order, context: &BoardContext) -> Result<Response> {
+    fn simple(&self, order: Order, context: &BoardContext) -> Result<Response, Failed> {
         let folder = self.folder()?;
         put(Request { board: self.describe(), order }, folder.path(), self.cache())?;
-        self.carry_out_as(folder.path(), context).map_err(Error::from)?;
-        read_response(folder.path())
+        self.carry_out_as(folder.path(), context)?;
+        Ok(read_response(folder.path())?)
     }
 
     /// Carries out the order in a folder, by the open connection or a new one.
@@ -243,7 +339,7 @@ impl Remote {
         let patience = if kept.lost { SILENCE + BEAT } else { Duration::ZERO };
         let done = match kept.open.take() {
             Some(connection) => Ok(connection),
-            None => self.connect(patience, context),
+            None => self.connect(patience, context).and_then(|connection| kept.known(connection, &*self.client)),
         }
         .and_then(|mut connection| connection.order(folder, context).map(|()| connection));
         // Whatever went wrong, nobody knows what the other side still says of it.
@@ -267,7 +363,7 @@ impl Transport for Remote {
         Description { capabilities: of_a_real_machine(), places, settings: self.place.settings.clone() }
     }
 
-    fn facts(&self) -> Result<Facts> {
+    fn facts(&self) -> Result<Facts, Failed> {
         let mut facts = introduced(self.simple(introduction(Path::new(&self.folder).join("empty")), &self.context)?)?;
         let beat = BEAT.as_secs().to_string();
         let own = [("board.name", &*self.name), ("board.host", self.client.board()), ("board.heartbeat_s", &beat)];
@@ -380,6 +476,7 @@ mod tests {
                 place: profile.place(),
                 context: context.clone(),
                 runner: String::new(),
+                notes: String::new(),
                 connection: Mutex::default(),
             };
             let version = remote.runs(&program).unwrap();

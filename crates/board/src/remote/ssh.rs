@@ -6,18 +6,31 @@ use crate::profile::SshProfile;
 use crate::{BoardContext, Failed};
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::{Error, Result};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// ssh itself asks nobody anything, and has a connection of its own: one that is shared ends when its owner wants. It
 /// takes the first of several values, so these hold whatever the user's options say.
-const FIXED: [&str; 7] = ["-T", "-o", "BatchMode=yes", "-o", "ControlMaster=no", "-o", "ControlPath=none"];
+const FIXED: [&str; 9] =
+    ["-T", "-o", "BatchMode=yes", "-o", "ControlMaster=no", "-o", "ControlPath=none", "-o", "ClearAllForwardings=yes"];
+/// A connection is for one command, and its input. A client that does not know these options, from before 7.6 and 8.7,
+/// has nothing to turn off.
+const NEWER: [&str; 3] = ["RemoteCommand=none", "StdinNull=no", "SessionType=default"];
 /// It notices a board that is gone within 15 s, unless the user's options say something else.
 const USUAL: [&str; 8] =
     ["-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "-o", "LogLevel=ERROR"];
 
+/// Whether the client knows an option. It reads no configuration for that, which might run commands.
+fn knows(option: &str) -> bool {
+    let mut ssh = Command::new("ssh");
+    ssh.args(["-F", "/dev/null", "-G", "-o", option, "localhost"]);
+    ssh.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
 /// The system's ssh.
 pub struct Ssh {
     host: String,
+    /// Those of [`NEWER`] that it knows.
+    newer: Vec<&'static str>,
     options: Vec<String>,
     ready: Option<String>,
     power_cycle: Vec<String>,
@@ -53,7 +66,8 @@ impl Ssh {
             }
         };
         let (ready, power_cycle) = (profile.ready.clone(), profile.power_cycle.clone());
-        Ok(Ssh { host, options, ready, power_cycle, labgrid })
+        let newer = NEWER.into_iter().filter(|option| knows(option)).collect();
+        Ok(Ssh { host, newer, options, ready, power_cycle, labgrid })
     }
 }
 
@@ -64,7 +78,13 @@ impl Client for Ssh {
 
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new("ssh");
-        command.args(FIXED).args(&self.options).args(USUAL).arg(&self.host).arg(line);
+        command
+            .args(FIXED)
+            .args(self.newer.iter().flat_map(|option| ["-o", option]))
+            .args(&self.options)
+            .args(USUAL)
+            .arg(&self.host)
+            .arg(line);
         command
     }
 
@@ -104,13 +124,15 @@ mod tests {
     #[test]
     fn of_what_may_be_chosen_the_users_options_come_first() {
         let options = ["-o", "ConnectTimeout=60", "-o", "BatchMode=no"].map(str::to_owned).to_vec();
-        let ssh = Ssh { host: "board".into(), options, ready: None, power_cycle: Vec::new(), labgrid: None };
+        let newer = vec!["RemoteCommand=none"];
+        let ssh = Ssh { host: "board".into(), newer, options, ready: None, power_cycle: Vec::new(), labgrid: None };
         let command = ssh.command("true");
         let words: Vec<&str> = command.get_args().filter_map(|word| word.to_str()).collect();
         let first = |option: &str| words.iter().find(|word| word.starts_with(option)).copied();
         assert_eq!(first("ConnectTimeout="), Some("ConnectTimeout=60"));
         assert_eq!(first("ServerAliveInterval="), Some("ServerAliveInterval=5"));
         assert_eq!(first("BatchMode="), Some("BatchMode=yes"));
+        assert_eq!(first("RemoteCommand="), Some("RemoteCommand=none"));
         assert_eq!(words[words.len() - 2..], ["board", "true"]);
     }
 }

@@ -138,3 +138,28 @@ fn a_journal_that_cannot_be_carried_out_says_which_one_it_is_and_one_without_an_
     let lost = restore_copy(folder.path(), "lab-3.journal", wrong).unwrap_err();
     assert!(lost.cure().unwrap().contains("lab-3.restored"), "{lost}");
 }
+
+/// Otherwise the next cell would be measured with what an earlier one has set.
+#[test]
+fn what_cannot_be_put_back_is_said_with_where_it_is_noted_and_what_could_not_be_set_has_nothing_to_put_back() {
+    let folder = tempfile::tempdir().unwrap();
+    // A watchdog that puts nothing back.
+    let program = folder.path().join("program");
+    fs::write(&program, "#!/bin/sh\nprintf 1\ncat >/dev/null\n").unwrap();
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut settings = Settings::guarded(&program, folder.path(), None).unwrap();
+    let words = |word: &str| vec![word.to_owned()];
+    settings.make(&Setting::Command { set: words("true"), undo: words("false") }).unwrap();
+    let error = settings.restore().unwrap_err();
+    assert!(error.chain().contains("cannot put back") && error.chain().contains("`false` failed"), "{}", error.chain());
+    let (_, by_hand) = error.cure().unwrap().split_once("and then: rm ").unwrap();
+    assert!(Path::new(by_hand).exists(), "{by_hand}");
+
+    let mut settings = Settings::guarded(&program, folder.path(), None).unwrap();
+    let fixed = Path::new("/proc/self/comm");
+    let now = fs::read_to_string("/proc/version").unwrap();
+    assert!(settings.set(Path::new("/proc/version"), "1").is_err());
+    assert!(settings.set(fixed, "a name that is longer than the kernel keeps").is_err());
+    settings.restore().unwrap();
+    assert_eq!(fs::read_to_string("/proc/version").unwrap(), now);
+}

@@ -62,7 +62,8 @@ pub fn measure(context: &Context<'_>, spec: &CommandSpec, opened: &Opened) -> Re
     let conditions = speed::condition(&mut spec.conditions.clone(), hints, &mut settings, &mut unavailable);
     let in_force = programs_read_ahead(context, &opened.home, &mut settings, &mut unavailable)?;
     let mut work = OnCommand { context, spec, conditions, folder, process: None, took_ns: (0, 0) };
-    sequence(context, &mut work, in_force, unavailable)
+    let outcome = sequence(context, &mut work, in_force, unavailable)?;
+    settings.restore().map(|()| outcome)
 }
 
 struct OnCommand<'a> {

@@ -98,7 +98,8 @@ pub fn measure(context: &Context<'_>, spec: &DatabaseSpec, opened: &Opened) -> R
         process: None,
         spawned_ns: 0,
     };
-    sequence(context, &mut work, in_force, unavailable)
+    let outcome = sequence(context, &mut work, in_force, unavailable)?;
+    settings.restore().map(|()| outcome)
 }
 
 struct OnDatabase<'a> {

@@ -34,7 +34,8 @@ pub fn measure(context: &Context<'_>, workload: &dyn FileWorkload, opened: &Open
     }
     let population = &population;
     let measure = Measure { context, workload, opened, population, free_bytes, in_force, unavailable };
-    opened.home.with(population, measure)
+    let outcome = opened.home.with(population, measure)?;
+    settings.restore().map(|()| outcome)
 }
 
 struct Measure<'a> {

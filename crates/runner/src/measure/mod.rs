@@ -144,27 +144,30 @@ fn done(probes: &mut [Box<dyn Probe>], work: &mut dyn Work) -> Result<()> {
     work.go()
 }
 
-/// Settings are put back by a watchdog on a machine that goes on; a board that is thrown away needs none.
+/// Settings are put back by a watchdog on a machine that goes on; a board that is thrown away needs none. What an
+/// earlier cell has left is put back in any case: it would be measured as well.
 fn settings(context: &Context<'_>, asked: &Conditions) -> Result<Settings> {
     let Conditions { governor, cores, frequency, power: _ } = asked;
     let conditioned = governor.is_some() || cores.is_some() || frequency.is_some();
     let of_board = &context.board.settings;
     let any = conditioned || context.plan.read_ahead.is_some() || !of_board.is_empty();
-    let mut settings = match any && !context.board.capabilities.disposable {
-        true => guarded(context)?,
-        false => Settings::unguarded(),
+    let mut settings = match context.board.capabilities.disposable {
+        true => Settings::unguarded(),
+        false => {
+            let folder = journals()?;
+            restore_left(&folder)?;
+            if any { guarded(context, &folder)? } else { Settings::unguarded() }
+        }
     };
     of_board.iter().try_for_each(|setting| settings.make(setting))?;
     Ok(settings)
 }
 
-/// Settings with a journal.
-fn guarded(context: &Context<'_>) -> Result<Settings> {
-    let folder = journals()?;
-    restore_left(&folder)?;
+/// Settings with a journal in `folder`.
+fn guarded(context: &Context<'_>, folder: &Path) -> Result<Settings> {
     let program = std::env::current_exe().board(|| "cannot find the path of this program".into())?;
     let lab = context.lab.map(|lab| lab.try_clone()).transpose().board(|| "cannot share a socket".into())?;
-    Settings::guarded(&program, &folder, lab.map(LabCopy::by))
+    Settings::guarded(&program, folder, lab.map(LabCopy::by))
 }
 
 /// The same for a program under test: only who asks for read-ahead misses it where there is none.

@@ -26,6 +26,7 @@ use pocketstone_workload::plan::{IMAGE_FILE, Step};
 use pocketstone_workload::population::FILES_FOLDER;
 use pocketstone_workload::{Caches, Population};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 pub use block::set_scheduler;
@@ -172,9 +173,17 @@ impl OnTree for EvictAll<'_> {
 /// Makes a folder that is empty.
 ///
 /// # Errors
-/// `ErrorKind::Board` if it cannot be made.
+/// `ErrorKind::Board` if what was there cannot be removed, or it cannot be made.
 pub fn empty_folder(path: &Path) -> Result<()> {
-    let _ = fs::remove_dir_all(path);
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(Error::board(format!("cannot remove {}", path.display())).because(error).hint(
+                "look whether something is mounted in there (umount), or a file cannot be changed (chattr -i), and \
+                 remove it",
+            ));
+        }
+        _ => {}
+    }
     fs::create_dir(path).board(|| format!("cannot create {}", path.display()))
 }
 
