@@ -43,6 +43,33 @@ pub(crate) fn with_numbers(store: &Store, study: &Study) -> Result<(Study, Vec<D
     Ok((filled, dropped))
 }
 
+/// Checks that each query of a number has one column, and that each claim can hold.
+///
+/// # Errors
+/// `ErrorKind::User` for the first that has not or cannot, at its line.
+pub(super) fn check(store: &Store, study: &Study) -> Result<()> {
+    for query in queries(study) {
+        let columns = store.columns(query.sql.get_ref())?.len();
+        if columns != 1 {
+            let error = format!("the query of {} `{}` gives {columns} columns", query.kind, query.name);
+            return Err(study.error_at(query.sql.span(), Error::user(error).hint("write SQL that returns one number")));
+        }
+    }
+    study.claims.iter().try_for_each(|claim| can_hold(study, claim))
+}
+
+fn can_hold(study: &Study, claim: &ClaimSpec) -> Result<()> {
+    let wrong = |what: &str| {
+        let error = Error::user(format!("claim `{}` cannot be judged: {what}", claim.name));
+        Err(study.error_at(claim.value.span(), error))
+    };
+    match (claim.at_least, claim.at_most) {
+        (low, high) if low.into_iter().chain(high).any(|bound| !bound.is_finite()) => wrong("a bound is no number"),
+        (Some(low), Some(high)) if low > high => wrong("no number is at least `at_least` and at most `at_most`"),
+        _ => Ok(()),
+    }
+}
+
 /// A query of a study that gives a number.
 struct Query<'a> {
     /// What has it.

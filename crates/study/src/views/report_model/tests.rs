@@ -3,6 +3,7 @@
 use super::*;
 use crate::results::stats::Spread;
 use crate::specification::metric::Unit;
+use crate::views::check::check_queries;
 use crate::views::rows::rows;
 use pocketstone_core::origin::Origin;
 use rusqlite::params;
@@ -132,6 +133,23 @@ fn a_query_of_several_rows_gives_no_number_and_says_so() {
     assert_eq!(model.claims[0].detail, "its query gives several rows, not one number");
     let left = model.left_out.iter().find(|left| left.why.contains("saved")).unwrap();
     assert!(left.why.contains("(saved, whose query gives several rows)"), "{left:?}");
+}
+
+#[test]
+fn queries_of_several_columns_and_claims_that_cannot_hold_are_refused_where_they_are() {
+    let claim = "at_least = 0.9\nfound";
+    for (from, to, words) in [
+        (claim, "at_least = 5\nat_most = 2\nfound", "claim `measured` cannot be judged"),
+        (claim, "at_least = nan\nfound", "a bound is no number"),
+        (claim, "at_most = inf\nfound", "a bound is no number"),
+        ("\"SELECT median FROM", "\"SELECT median, n FROM", "value `nothing` gives 2 columns"),
+    ] {
+        let text = STUDY.replacen(from, to, 1);
+        let error = check_queries(&Study::parse("s.toml", &text).unwrap()).unwrap_err().chain();
+        assert!(error.contains(words) && error.contains("s.toml:"), "{error}");
+    }
+    check_queries(&Study::parse("s.toml", &STUDY.replacen(claim, "at_least = 1\nat_most = 1\nfound", 1)).unwrap())
+        .unwrap();
 }
 
 #[test]
