@@ -83,8 +83,8 @@ fn written(text: &str, numbers: &Numbers<'_>, write: impl Fn(Number) -> String) 
     (whole + &text[end..], missing)
 }
 
-/// A short text with its placeholders replaced, and the names of those that have no number in this run. Each number that
-/// is a model's says so.
+/// A short text with its placeholders replaced, and the names of those that have no number in this run. Each number
+/// that is a model's says so.
 pub(crate) fn filled(text: &str, numbers: &Numbers<'_>) -> (String, Vec<String>) {
     let said = says_it(text);
     written(text, numbers, |number| if said { number.text } else { number.marked() })
