@@ -76,7 +76,8 @@ impl Mapped {
     /// supports windows.
     ///
     /// # Errors
-    /// `Failed` if memory is short; `Refused` if it does not fit the address space.
+    /// `Failed` if the machine has less memory available, of which none is taken then; `Refused` if it does not fit the
+    /// address space.
     pub fn anonymous(bytes: u64) -> Result<Mapped> {
         let map_bytes = rustix::param::page_size() as u64;
         let fd = rustix::fs::memfd_create("pocketstone", rustix::fs::MemfdFlags::CLOEXEC)

@@ -226,6 +226,10 @@ fn fill(mut source: Source, bytes: u64, options: &MapOptions) -> Result<Source> 
 /// Lengthens a file, with room on the medium for every byte: a store to a mapped file whose file
 /// system is full would kill the process. On failure the file is as long as it was.
 pub(crate) fn lengthen(file: &File, backing: &Backing, map_bytes: u64, from: u64, to: u64) -> Result<()> {
+    if *backing == Backing::Anonymous && available_memory().is_some_and(|available| available < to - from) {
+        // The kernel would take all of the machine's memory first, and other processes' with it.
+        return Err(no_room(Errno::NOMEM.into(), backing, map_bytes, to - from));
+    }
     let done = match allocate(file, from, to) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, from, to),
         other => other.map_err(std::io::Error::from),
@@ -235,6 +239,14 @@ pub(crate) fn lengthen(file: &File, backing: &Backing, map_bytes: u64, from: u64
         let _ = file.set_len(from);
         no_room(error, backing, map_bytes, to - from)
     })
+}
+
+/// How many bytes of memory the machine can still give, if it says so.
+fn available_memory() -> Option<u64> {
+    let facts = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kib: u64 =
+        facts.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?.trim().strip_suffix(" kB")?.parse().ok()?;
+    kib.checked_mul(1024)
 }
 
 fn allocate(file: &File, from: u64, to: u64) -> Result<(), Errno> {
@@ -266,6 +278,7 @@ fn no_room(error: std::io::Error, backing: &Backing, map_bytes: u64, bytes: u64)
     let failed = Error::failed(message).because(error);
     match (full, huge) {
         (true, true) => failed.hint(huge_page_hint(map_bytes, bytes)),
+        (true, false) if *backing == Backing::Anonymous => failed.hint("free memory, or request less"),
         (true, false) => failed.hint("its file system is full: free space, or request less"),
         (false, _) => failed,
     }
@@ -356,6 +369,13 @@ fn device_size(directory: &Path, path: &Path) -> Result<(u64, u64)> {
 mod tests {
     use super::*;
     use pocketstone_testing::or_skip;
+
+    #[test]
+    fn more_memory_than_the_machine_has_is_refused_before_any_is_taken() {
+        let error = crate::Mapped::anonymous(1 << 50).err().unwrap();
+        assert!(error.message().contains("memory of this process"), "{}", error.message());
+        assert!(error.cure().is_some_and(|cure| cure.contains("free memory")), "{:?}", error.cure());
+    }
 
     #[test]
     fn a_devices_size_comes_from_either_layout_of_sysfs() {

@@ -50,7 +50,7 @@ pub(crate) fn in_words(experiment: &str, point: &Point, seed: impl std::fmt::Dis
 /// what is compared lies close in time.
 ///
 /// # Errors
-/// `ErrorKind::User` if a point has no valid plan.
+/// `ErrorKind::User` if a point has no valid plan, or a seed is larger than results can hold.
 pub fn cells(
     study: &Study,
     kind: &str,
@@ -60,6 +60,7 @@ pub fn cells(
 ) -> Result<Vec<Cell>> {
     let mut cells = Vec::new();
     let most = study.experiments.iter().map(|e| repetitions(study, e)).max().unwrap_or(0);
+    refuse_large_seeds(study, most)?;
     let points: Vec<Vec<Point>> = study.experiments.iter().map(|e| e.points(kind)).collect();
     study.experiments.iter().try_for_each(|experiment| refuse_none(study, experiment, kind))?;
     for repetition in 0..most {
@@ -144,6 +145,16 @@ fn has_twin(experiment: &Experiment, point: &Point, repetition: u32) -> Result<b
     Ok(wanted && has_something_to_trace)
 }
 
+/// The results store seeds as SQLite's integers, which have a sign.
+fn refuse_large_seeds(study: &Study, repetitions: u32) -> Result<()> {
+    let largest = (i64::MAX as u64).saturating_sub(u64::from(repetitions.saturating_sub(1)));
+    if study.seed > largest {
+        let error = Error::user(format!("the seed is too large: results can hold up to {largest} here"));
+        return Err(study.error_at(study.seed_place.clone(), error));
+    }
+    Ok(())
+}
+
 fn repetitions(study: &Study, experiment: &Experiment) -> u32 {
     experiment.repetitions.unwrap_or(study.repetitions)
 }
@@ -185,6 +196,23 @@ mod tests {
     fn made(study: &Study, kind: &str, traced: bool) -> Result<Vec<Cell>> {
         let folder = tempfile::tempdir().unwrap();
         cells(study, kind, None, traced, &mut Traces::new(folder.path(), Path::new(".")))
+    }
+
+    #[test]
+    fn seeds_that_results_cannot_hold_are_refused_where_they_are() {
+        let made = |seed: &str| {
+            let text = format!(
+                "title='t'\nboard='b'\nrepetitions=2\nseed={seed}\n[[experiment]]\nname='e'\n[experiment.factors]\n\
+                 file_system='jffs2'\nfile_bytes='1MiB'\nrequests=16\nread_ahead_bytes=0\n"
+            );
+            let study = Study::parse("s.toml", &text)?;
+            cells(&study, "virtual", None, false, &mut Traces::checked(Path::new("")))
+        };
+        assert_eq!(made("9223372036854775806").unwrap()[1].plan.seed, i64::MAX as u64);
+        for seed in ["9223372036854775807", "9223372036854775808", "18446744073709551615"] {
+            let error = made(seed).unwrap_err().chain();
+            assert!(error.contains("s.toml:4:6"), "{error}");
+        }
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub struct Study {
     pub repetitions: u32,
     /// The first seed; the others follow it.
     pub seed: u64,
+    /// Where its text says it.
+    pub seed_place: Range<usize>,
     /// The matrices.
     pub experiments: Vec<Experiment>,
     /// Runs that are replayed on models of devices.
@@ -182,8 +184,7 @@ struct RawStudy {
     answer: Option<AnswerSpec>,
     board: Spanned<String>,
     repetitions: Option<Spanned<u32>>,
-    #[serde(default)]
-    seed: u64,
+    seed: Option<Spanned<u64>>,
     experiment: Vec<matrix::RawExperiment>,
     #[serde(default)]
     replay: Vec<modelled::RawReplay>,
@@ -302,7 +303,8 @@ impl Study {
             board_place: raw.board.span(),
             board: raw.board.into_inner(),
             repetitions,
-            seed: raw.seed,
+            seed_place: raw.seed.as_ref().map_or(0..0, Spanned::span),
+            seed: raw.seed.map_or(0, Spanned::into_inner),
             experiments,
             replays,
             flash_energies: raw.flash_energy,

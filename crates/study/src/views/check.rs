@@ -1,18 +1,19 @@
 //! Whether everything that a study asks of results can be asked.
 
-use super::claims::judge;
-use super::{charts, figures, report_model};
+use super::{charts, claims, figures, report_model};
 use crate::results::store::Store;
 use crate::specification::study::Study;
 use pocketstone_core::Result;
 
-/// Checks that a study's queries are SQL over the results' tables, without any results.
+/// Checks that a study's queries are SQL over the results' tables, without any results, and its claims such that they
+/// can hold.
 ///
 /// # Errors
-/// `ErrorKind::User` for the first invalid query, at its line.
+/// `ErrorKind::User` for the first invalid query or claim, at its line.
 pub fn check_queries(study: &Study) -> Result<()> {
     let store = Store::to_check()?;
-    judge(&store, study)?;
+    claims::judge(&store, study)?;
+    claims::check(&store, study)?;
     for figure in &study.figures {
         figures::figure(&store, study, figure)?;
     }

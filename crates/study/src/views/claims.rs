@@ -2,11 +2,12 @@
 
 use super::model::{ClaimResult, Verdict};
 use crate::results::store::Store;
-use crate::specification::study::texts::{self, Dropped};
+use crate::specification::study::texts::{self, Dropped, Number};
 use crate::specification::study::unit::PLACE;
 use crate::specification::study::{ClaimSpec, Study, Unit};
-use pocketstone_core::Result;
 use pocketstone_core::error::Context;
+use pocketstone_core::origin::Origin;
+use pocketstone_core::{Error, Result};
 use rusqlite::types::Value;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -25,27 +26,87 @@ pub fn judge(store: &Store, study: &Study) -> Result<Vec<ClaimResult>> {
 /// # Errors
 /// `ErrorKind::User` for a number with invalid SQL, at its line.
 pub(crate) fn with_numbers(store: &Store, study: &Study) -> Result<(Study, Vec<Dropped>)> {
-    let mut numbers: BTreeMap<&str, Option<String>> = BTreeMap::new();
-    let values = study.values.iter().map(|v| ("value", &v.name, &v.value, v.unit));
-    for (kind, name, query, unit) in values.chain(study.claims.iter().map(|c| ("claim", &c.name, &c.value, c.unit))) {
-        numbers.insert(name, asked(store, study, kind, name, query)?.map(|n| unit.write(n)));
+    let mut numbers: BTreeMap<&str, (Given, Origin, Unit)> = BTreeMap::new();
+    for query in queries(study) {
+        let (given, origin) = query.asked(store, study)?;
+        numbers.insert(query.name, (given, origin, query.unit));
     }
-    Ok(texts::with_numbers(study, &|name| numbers.get(name)?.clone()))
+    let (filled, mut dropped) = texts::with_numbers(study, &|name| match numbers.get(name)? {
+        (Given::Number(number), origin, unit) => Some(Number { text: unit.write(*number), origin: *origin }),
+        _ => None,
+    });
+    for name in dropped.iter_mut().flat_map(|dropped| &mut dropped.missing) {
+        if matches!(numbers.get(name.as_str()), Some((Given::Several, ..))) {
+            *name += ", whose query gives several rows";
+        }
+    }
+    Ok((filled, dropped))
 }
 
-/// The number that a query of the study gives.
-fn asked(store: &Store, study: &Study, kind: &str, name: &str, query: &Spanned<String>) -> Result<Option<f64>> {
-    let (place, sql) = (study.place(query), query.get_ref());
-    number(store, sql).user(|| format!("{place}: the query of {kind} `{name}` fails: {sql}"))
+/// Checks that each query of a number has one column, and that each claim can hold.
+///
+/// # Errors
+/// `ErrorKind::User` for the first that has not or cannot, at its line.
+pub(super) fn check(store: &Store, study: &Study) -> Result<()> {
+    for query in queries(study) {
+        let columns = store.columns(query.sql.get_ref())?.len();
+        if columns != 1 {
+            let error = format!("the query of {} `{}` gives {columns} columns", query.kind, query.name);
+            return Err(study.error_at(query.sql.span(), Error::user(error).hint("write SQL that returns one number")));
+        }
+    }
+    study.claims.iter().try_for_each(|claim| can_hold(study, claim))
+}
+
+fn can_hold(study: &Study, claim: &ClaimSpec) -> Result<()> {
+    let wrong = |what: &str| {
+        let error = Error::user(format!("claim `{}` cannot be judged: {what}", claim.name));
+        Err(study.error_at(claim.value.span(), error))
+    };
+    match (claim.at_least, claim.at_most) {
+        (low, high) if low.into_iter().chain(high).any(|bound| !bound.is_finite()) => wrong("a bound is no number"),
+        (Some(low), Some(high)) if low > high => wrong("no number is at least `at_least` and at most `at_most`"),
+        _ => Ok(()),
+    }
+}
+
+/// A query of a study that gives a number.
+struct Query<'a> {
+    /// What has it.
+    kind: &'static str,
+    name: &'a str,
+    sql: &'a Spanned<String>,
+    unit: Unit,
+}
+
+/// The queries of a study that give numbers.
+fn queries(study: &Study) -> impl Iterator<Item = Query<'_>> {
+    let values = study.values.iter().map(|v| Query { kind: "value", name: &v.name, sql: &v.value, unit: v.unit });
+    values.chain(study.claims.iter().map(Query::of))
+}
+
+impl<'a> Query<'a> {
+    fn of(claim: &'a ClaimSpec) -> Self {
+        Query { kind: "claim", name: &claim.name, sql: &claim.value, unit: claim.unit }
+    }
+
+    /// What it gives, and where that comes from.
+    fn asked(&self, store: &Store, study: &Study) -> Result<(Given, Origin)> {
+        let (place, sql) = (study.place(self.sql), self.sql.get_ref());
+        store
+            .with_origin(|store| given(store, sql))
+            .user(|| format!("{place}: the query of {} `{}` fails: {sql}", self.kind, self.name))
+    }
 }
 
 fn judge_one(store: &Store, study: &Study, claim: &ClaimSpec) -> Result<ClaimResult> {
     let query = claim.value.get_ref();
-    let (value, origin) = store.with_origin(|store| asked(store, study, "claim", &claim.name, &claim.value))?;
+    let (given, origin) = Query::of(claim).asked(store, study)?;
     let quiet = claim.quiet.as_ref().map(|experiment| Quiet::of(store, experiment.get_ref())).transpose()?;
-    let (verdict, detail) = match value {
-        None => (Verdict::Unavailable, "the results it needs are not in this run".to_owned()),
-        Some(v) => {
+    let (verdict, detail) = match given {
+        Given::Nothing => (Verdict::Unavailable, "the results it needs are not in this run".to_owned()),
+        Given::Several => (Verdict::Unavailable, "its query gives several rows, not one number".to_owned()),
+        Given::Number(v) => {
             let holds = claim.at_least.is_none_or(|low| v >= low) && claim.at_most.is_none_or(|high| v <= high);
             let verdict = match (&quiet, &claim.deviation) {
                 _ if holds => Verdict::Holds,
@@ -61,7 +122,7 @@ fn judge_one(store: &Store, study: &Study, claim: &ClaimSpec) -> Result<ClaimRes
         name: claim.name.clone(),
         text: claim.text.clone(),
         verdict,
-        detail: if value.is_some() { origin.detail(&detail) } else { detail },
+        detail: if verdict != Verdict::Unavailable { origin.detail(&detail) } else { detail },
         paper: claim.paper.clone(),
         deviation: claim.deviation.clone().filter(|_| verdict == Verdict::Explained),
         origin,
@@ -142,17 +203,27 @@ impl Quiet {
     }
 }
 
-/// The single number that a query gives; `None` where it gives NULL or no row.
-fn number(store: &Store, query: &str) -> Result<Option<f64>> {
-    let value = store.limited(query, |db| {
+/// What a query gives that is to give one number.
+#[derive(Debug, Clone, Copy)]
+enum Given {
+    Number(f64),
+    /// NULL, or no row.
+    Nothing,
+    /// More rows than one: none of them is the number.
+    Several,
+}
+
+fn given(store: &Store, query: &str) -> Result<Given> {
+    let values = store.limited(query, |db| {
         let mut statement = db.prepare(query)?;
-        let mut rows = statement.query([])?;
-        rows.next()?.map(|row| row.get::<_, Value>(0)).transpose()
+        let rows = statement.query_map([], |row| row.get::<_, Value>(0))?;
+        rows.take(2).collect::<rusqlite::Result<Vec<Value>>>()
     })?;
-    match value {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Integer(n)) => Ok(Some(n as f64)),
-        Some(Value::Real(x)) => Ok(Some(x)),
-        Some(Value::Text(_) | Value::Blob(_)) => Err(pocketstone_core::Error::user("it returns text, not a number")),
+    match &values[..] {
+        [] | [Value::Null] => Ok(Given::Nothing),
+        [Value::Integer(n)] => Ok(Given::Number(*n as f64)),
+        [Value::Real(x)] => Ok(Given::Number(*x)),
+        [Value::Text(_) | Value::Blob(_)] => Err(Error::user("it returns text, not a number")),
+        _ => Ok(Given::Several),
     }
 }

@@ -83,7 +83,7 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
     model.left_out.extend(undrawn);
     model.left_out.extend(dropped.into_iter().map(|d| LeftOut {
         what: format!("a paragraph of \"{}\"", d.heading),
-        why: format!("the results its numbers need are not in this run ({})", d.missing.join(", ")),
+        why: format!("not all of its numbers are in the results of this run ({})", d.missing.join(", ")),
         cure: String::new(),
     }));
     if store.repeats_to_the_bit()? {

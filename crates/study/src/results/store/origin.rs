@@ -1,5 +1,6 @@
 //! Where what a query gives comes from: each value of a metric says it when it is read, and so does every table that
-//! holds values of one kind alone. Nothing depends on the text of a query, or on what an author has to remember.
+//! holds values of one kind alone. Nothing depends on the text of a query, or on what an author has to remember: one
+//! that goes around what notes the values of metrics is refused.
 
 use super::Store;
 use super::functions;
@@ -21,7 +22,7 @@ pub(super) enum Holds {
     Measured,
     /// A model's, all of them.
     Modelled,
-    /// What the definition of their metric says; such tables are read through views that note it.
+    /// What the definition of their metric says; such tables are read only through views that note it ([`noting`]).
     AsMetric,
     /// Which cells, devices and the like there are: no numbers that anybody measured.
     Names,
@@ -50,6 +51,10 @@ pub(super) const TABLES: [(&str, Holds); 20] = [
     ("validation", Holds::Modelled),
     ("read_ahead_model", Holds::Modelled),
 ];
+
+/// What the names of the views begin with that note the values of a table. Queries read them by the table's name,
+/// which is a view over them: a query may well have a table of that name in its WITH.
+const NOTING: &str = "noting_";
 
 const MEASURED: u8 = 1;
 const MODELLED: u8 = 2;
@@ -85,30 +90,49 @@ pub(super) fn watch(db: &Connection, names: &Names, views: &str) -> rusqlite::Re
         noted.note(metric::named(&name).map_or(Origin::Measured, metric::Metric::origin));
         values.get::<Value>(0)
     })?;
-    let summaries = |view: &str, table: &str| {
-        let noted = ["median", "mean", "low", "high"].map(|c| format!("noted({c}, metric) AS {c}")).join(", ");
-        format!("CREATE TEMP VIEW {view} AS SELECT experiment, point, metric, n, {noted}, coverage FROM {table};")
-    };
     db.execute_batch(&format!(
-        "CREATE TEMP VIEW metric AS SELECT cell, name, noted(value, name) AS value FROM main.metric; {} {} {}",
-        summaries("statistic", names.statistic),
-        summaries("comparison", names.comparison),
+        "{} {} {} {}",
+        noting("metric", "cell, name, noted(value, name) AS value", "main.metric"),
+        noting("statistic", SUMMARY, names.statistic),
+        noting("comparison", SUMMARY, names.comparison),
         views.replace("CREATE VIEW", "CREATE TEMP VIEW")
     ))?;
     Ok(seen)
+}
+
+/// The columns of a view that notes summaries of metrics.
+const SUMMARY: &str = "experiment, point, metric, n, noted(median, metric) AS median, noted(mean, metric) AS mean, \
+    noted(low, metric) AS low, noted(high, metric) AS high, coverage";
+
+/// What makes the views through which queries read a table of metrics by its name.
+fn noting(name: &str, columns: &str, table: &str) -> String {
+    format!(
+        "CREATE TEMP VIEW {NOTING}{name} AS SELECT {columns} FROM {table};
+         CREATE TEMP VIEW {name} AS SELECT * FROM {NOTING}{name};"
+    )
+}
+
+/// Whether a query reads a table of metrics without noting its values, as `main.metric` or `main.summary`.
+fn goes_around(context: &AuthContext<'_>, table: &str, column: &str) -> bool {
+    let noted = context.accessor.and_then(|view| view.strip_prefix(NOTING)) == Some(table);
+    // The views themselves are in `temp`. Rows that are only counted have no column, and nothing to note.
+    context.database_name == Some("main") && !column.is_empty() && !noted
 }
 
 impl Store {
     /// What `ask` gives, and where the values come from that its queries read.
     ///
     /// # Errors
-    /// The `Error` of `ask`, whatever its kind.
+    /// The `Error` of `ask`, whatever its kind; a query that goes around the noting of values is refused.
     pub(crate) fn with_origin<T>(&self, ask: impl FnOnce(&Store) -> Result<T>) -> Result<(T, Origin)> {
         self.seen.0.store(0, Ordering::Relaxed);
         let seen = self.seen.clone();
         self.db.authorizer(Some(move |context: AuthContext<'_>| {
-            if let AuthAction::Read { table_name, .. } = context.action {
+            if let AuthAction::Read { table_name, column_name } = context.action {
                 match TABLES.iter().find(|(name, _)| *name == table_name).map(|(_, holds)| holds) {
+                    Some(Holds::AsMetric) if goes_around(&context, table_name, column_name) => {
+                        return Authorization::Deny;
+                    }
                     Some(Holds::Measured) => seen.note(Origin::Measured),
                     Some(Holds::Modelled) => seen.note(Origin::Modelled),
                     Some(Holds::AsMetric | Holds::Names) | None => {}
@@ -169,6 +193,9 @@ mod tests {
                 "SELECT total_ns / value FROM read_ahead_models JOIN metric USING (cell) WHERE name = 'total_ns'",
                 Origin::Both,
             ),
+            ("WITH metric AS (SELECT * FROM temp.metric) SELECT max(value) FROM metric", Origin::Both),
+            ("SELECT count(*) FROM metric", Origin::Measured),
+            ("SELECT count(*) FROM main.metric", Origin::Measured),
         ] {
             let (_, found) = store.with_origin(|store| store.table(query)).unwrap();
             assert_eq!(found, origin, "{query}");
@@ -176,6 +203,24 @@ mod tests {
         assert!(store.with_origin(|store| store.table("SELECT nonsense")).is_err());
         // Looking at a query leaves nothing behind.
         assert!(store.table("SELECT count(*) FROM replay").is_ok());
+    }
+
+    #[test]
+    fn a_query_that_would_hide_where_its_values_come_from_is_refused_with_what_to_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        for query in [
+            "SELECT max(value) FROM main.metric WHERE name = 'modelled_energy_mj'",
+            "WITH metric AS (SELECT * FROM main.metric) SELECT max(value) FROM metric",
+            "SELECT median FROM main.statistic",
+            "SELECT median FROM main.comparison",
+            "SELECT median FROM main.summary",
+            "SELECT median FROM main.improvement",
+        ] {
+            let refused = store.with_origin(|store| store.table(query)).unwrap_err();
+            assert_eq!(refused.message(), "a table of metrics is read as one of `main`", "{query}");
+            assert!(refused.cure().unwrap().contains("leave out `main.`"), "{query}");
+        }
     }
 
     #[test]

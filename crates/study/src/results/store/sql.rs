@@ -29,6 +29,11 @@ pub(super) fn limited<T>(
     result.map_err(|e| match e.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => Error::user(format!("it takes longer than {} s", limit.as_secs()))
             .hint("give a recursion an end and a join a condition; a query may not take longer"),
+        Some(ErrorCode::AuthorizationForStatementDenied) => Error::user("a table of metrics is read as one of `main`")
+            .hint(
+                "leave out `main.`, or write `temp.` where WITH has a table of that name: those say which values are \
+                 modelled",
+            ),
         _ => said(&e, text),
     })
 }

@@ -1,7 +1,8 @@
 //! Rules for the texts of the studies in `studies/`.
 
 use super::Study;
-use super::texts::{filled, placeholders};
+use super::texts::{Number, filled, placeholders};
+use pocketstone_core::origin::Origin;
 use std::path::Path;
 
 /// Each study that is shipped.
@@ -170,7 +171,7 @@ fn a_number_that_is_not_there_is_shown_where_it_is_asked_for() {
                 [experiment.factors]\nfile_system = \"jffs2\"\nfile_bytes = 4096\nrequests = 1\n";
     let error = Study::parse("s.toml", text).unwrap_err().chain();
     assert!(error.contains("s.toml:3:19") && error.contains("gone"), "{error}");
-    let known = |name: &str| (name == "a").then(|| "61.2 %".to_owned());
+    let known = |name: &str| (name == "a").then(|| Number { text: "61.2 %".to_owned(), origin: Origin::Measured });
     let filled = filled("{value:a} {b} {given:7%} {value:c}", &known);
     assert_eq!(filled, ("61.2 % {b} 7% unavailable".into(), vec!["c".into()]));
 }

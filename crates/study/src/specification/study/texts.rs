@@ -1,8 +1,10 @@
 //! Numbers in a study's texts. What was measured is never typed: `{value:NAME}` stands for the number of a `[[value]]`
-//! or a claim. `{given:20%}` is a number typed on purpose: it was published, or the study itself chose it.
+//! or a claim. `{given:20%}` is a number typed on purpose: it was published, or the study itself chose it. What was not
+//! measured says so wherever it stands.
 
 use super::Study;
 use super::place::Locator;
+use pocketstone_core::origin::{MODELLED, Origin};
 use pocketstone_core::{Error, Result};
 use std::mem::take;
 use std::ops::Range;
@@ -32,8 +34,38 @@ pub(crate) fn placeholders(text: &str) -> Vec<(Range<usize>, Placeholder<'_>)> {
     found
 }
 
-/// A text with its placeholders replaced, and the names of those that have no number in this run.
-pub(crate) fn filled(text: &str, value: &dyn Fn(&str) -> Option<String>) -> (String, Vec<String>) {
+/// A number of this run, as texts have it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Number {
+    /// With its unit.
+    pub text: String,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+impl Number {
+    /// The number among others that come from elsewhere.
+    fn marked(&self) -> String {
+        let mark = match self.origin {
+            Origin::Measured => "",
+            Origin::Modelled => " (modelled)",
+            Origin::Both => " (modelled in part)",
+        };
+        format!("{}{mark}", self.text)
+    }
+}
+
+/// Gives the number of that name, if this run has it.
+type Numbers<'a> = dyn Fn(&str) -> Option<Number> + 'a;
+
+/// Whether a text says of all of its numbers that they are a model's.
+fn says_it(text: &str) -> bool {
+    text.to_lowercase().contains(MODELLED.trim_end_matches('.').to_lowercase().as_str())
+}
+
+/// A text with its placeholders replaced by what `write` makes of the numbers, and the names of those that have none in
+/// this run.
+fn written(text: &str, numbers: &Numbers<'_>, write: impl Fn(Number) -> String) -> (String, Vec<String>) {
     let (mut whole, mut missing, mut end) = (String::new(), Vec::new(), 0);
     for (place, placeholder) in placeholders(text) {
         whole += &text[end..place.start];
@@ -41,7 +73,7 @@ pub(crate) fn filled(text: &str, value: &dyn Fn(&str) -> Option<String>) -> (Str
         match placeholder {
             Placeholder::Given(words) => whole += words,
             Placeholder::Value(name) => {
-                whole += &value(name).unwrap_or_else(|| {
+                whole += &numbers(name).map(&write).unwrap_or_else(|| {
                     missing.push(name.to_owned());
                     "unavailable".to_owned()
                 })
@@ -49,6 +81,26 @@ pub(crate) fn filled(text: &str, value: &dyn Fn(&str) -> Option<String>) -> (Str
         }
     }
     (whole + &text[end..], missing)
+}
+
+/// A short text with its placeholders replaced, and the names of those that have no number in this run. Each number
+/// that is a model's says so.
+pub(crate) fn filled(text: &str, numbers: &Numbers<'_>) -> (String, Vec<String>) {
+    let said = says_it(text);
+    written(text, numbers, |number| if said { number.text } else { number.marked() })
+}
+
+/// As [`filled`], for sentences: where all numbers are a model's, one more says it of all of them.
+fn sentences(text: &str, numbers: &Numbers<'_>) -> (String, Vec<String>) {
+    let names = placeholders(text).into_iter().filter_map(|(_, placeholder)| match placeholder {
+        Placeholder::Value(name) => numbers(name),
+        Placeholder::Given(_) => None,
+    });
+    if says_it(text) || Origin::of_all(names.map(|number| number.origin)) != Origin::Modelled {
+        return filled(text, numbers);
+    }
+    let (whole, missing) = written(text, numbers, |number| number.text);
+    (Origin::Modelled.caption(&whole), missing)
 }
 
 /// Checks that every placeholder of a study's file names a number that the study has.
@@ -76,12 +128,12 @@ pub(crate) struct Dropped {
 
 /// A study with the numbers in its texts. Paragraphs that lack one are dropped; in shorter texts it is said to be
 /// unavailable.
-pub(crate) fn with_numbers(study: &Study, value: &dyn Fn(&str) -> Option<String>) -> (Study, Vec<Dropped>) {
+pub(crate) fn with_numbers(study: &Study, numbers: &Numbers<'_>) -> (Study, Vec<Dropped>) {
     let mut study = study.clone();
     let mut dropped = Vec::new();
     let mut keep = |heading: &str, paragraphs: &mut Vec<String>| {
         for paragraph in take(paragraphs) {
-            match filled(&paragraph, value) {
+            match sentences(&paragraph, numbers) {
                 (text, missing) if missing.is_empty() => paragraphs.push(text),
                 (_, missing) => dropped.push(Dropped { heading: heading.to_owned(), missing }),
             }
@@ -91,11 +143,10 @@ pub(crate) fn with_numbers(study: &Study, value: &dyn Fn(&str) -> Option<String>
     study.explanations.iter_mut().for_each(|e| keep(&e.heading, &mut e.paragraphs));
     study.explanations.retain(|e| !e.paragraphs.is_empty());
     if let Some(answer) = &mut study.answer {
-        match filled(&answer.text, value) {
-            (text, missing) if missing.is_empty() => {
-                let more = take(&mut answer.more);
-                let more = more.iter().map(|part| filled(part, value)).filter(|(_, missing)| missing.is_empty());
-                answer.text = more.fold(text, |all, (part, _)| all + &part);
+        let more = take(&mut answer.more).into_iter().filter(|part| filled(part, numbers).1.is_empty());
+        match sentences(&answer.text, numbers) {
+            (_, missing) if missing.is_empty() => {
+                answer.text = sentences(&more.fold(take(&mut answer.text), |all, part| all + &part), numbers).0;
             }
             (_, missing) => {
                 dropped.push(Dropped { heading: "The answer".to_owned(), missing });
@@ -104,7 +155,7 @@ pub(crate) fn with_numbers(study: &Study, value: &dyn Fn(&str) -> Option<String>
         }
     }
     for text in short_texts(&mut study) {
-        *text = filled(text, value).0;
+        *text = filled(text, numbers).0;
     }
     (study, dropped)
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::results::stats::Spread;
 use crate::specification::metric::Unit;
+use crate::views::check::check_queries;
 use crate::views::rows::{TracingCost, rows};
 use pocketstone_core::origin::Origin;
 use rusqlite::params;
@@ -99,6 +100,56 @@ fn numbers_in_texts_are_those_of_the_results_and_paragraphs_without_theirs_are_l
     assert!(model.figures[0].caption.starts_with("Up to 61.3 %."), "{}", model.figures[0].caption);
     let [left] = &model.left_out[..] else { panic!("one paragraph: {:?}", model.left_out) };
     assert!(left.what.contains("The study") && left.why.contains("nothing"), "{left:?}");
+}
+
+#[test]
+fn numbers_of_models_say_so_wherever_they_stand_in_texts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = results(folder.path());
+    let told = |answer: &str, paragraph: &str, caption: &str| {
+        let texts = format!("title = \"t\"\nanswer = {{ text = \"{answer}\", more = [\" And {{value:nothing}}.\"] }}");
+        let text = STUDY.replace("title = \"t\"\ndesc", &format!("{texts}\ndesc"));
+        let text = text.replace("published: {given:20%}.", paragraph).replace("Up to {value:saved}.", caption);
+        let model = model(&store, &Study::parse("s.toml", &text).unwrap()).unwrap();
+        (model.answer.unwrap().text, model.description[0].clone(), model.figures[0].caption.clone())
+    };
+    let (answer, paragraph, caption) =
+        told("It saves {value:modelled}.", "a model {value:modelled}, {value:both}.", "{value:modelled} of it.");
+    assert_eq!(answer, "It saves 0.5. Modelled, not measured.");
+    assert_eq!(paragraph, "Saved: 61.3 %, a model 0.5 (modelled), 1 (modelled in part).");
+    assert!(caption.starts_with("0.5 (modelled) of it."), "{caption}");
+    let (answer, paragraph, _) = told("{value:modelled}: modelled, not measured.", "{given:20%}.", "None.");
+    assert_eq!((&*answer, &*paragraph), ("0.5: modelled, not measured.", "Saved: 61.3 %, 20%."));
+}
+
+#[test]
+fn a_query_of_several_rows_gives_no_number_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = results(folder.path());
+    let several = "SELECT column1 FROM (VALUES (1), (2))";
+    let text = STUDY.replace("SELECT max(median) FROM improvement WHERE metric = 'total_ns'", several);
+    let model = model(&store, &Study::parse("s.toml", &text).unwrap()).unwrap();
+    assert_eq!(model.claims[0].verdict, Verdict::Unavailable);
+    assert_eq!(model.claims[0].detail, "its query gives several rows, not one number");
+    let left = model.left_out.iter().find(|left| left.why.contains("saved")).unwrap();
+    assert!(left.why.contains("(saved, whose query gives several rows)"), "{left:?}");
+}
+
+#[test]
+fn queries_of_several_columns_and_claims_that_cannot_hold_are_refused_where_they_are() {
+    let claim = "at_least = 0.9\nfound";
+    for (from, to, words) in [
+        (claim, "at_least = 5\nat_most = 2\nfound", "claim `measured` cannot be judged"),
+        (claim, "at_least = nan\nfound", "a bound is no number"),
+        (claim, "at_most = inf\nfound", "a bound is no number"),
+        ("\"SELECT median FROM", "\"SELECT median, n FROM", "value `nothing` gives 2 columns"),
+    ] {
+        let text = STUDY.replacen(from, to, 1);
+        let error = check_queries(&Study::parse("s.toml", &text).unwrap()).unwrap_err().chain();
+        assert!(error.contains(words) && error.contains("s.toml:"), "{error}");
+    }
+    check_queries(&Study::parse("s.toml", &STUDY.replacen(claim, "at_least = 1\nat_most = 1\nfound", 1)).unwrap())
+        .unwrap();
 }
 
 #[test]
