@@ -408,7 +408,9 @@ fn gnu_parallel_runs_the_shards() {
     let parallel = or_skip!(packages()).join("usr/bin/parallel");
     let perl = or_skip!(program("perl", "perl"));
     let home = home();
-    let home = home.path();
+    let home = &home.path().join("a b's {}");
+    fs::create_dir(home).expect("a folder");
+    write(home, "study.toml", STUDY);
     let words = ["cluster", "parallel", "-o", "merged", "study.toml", "--shards", "2", "--board", "host"];
     let lines = lab(home, &words).ends_with(0).out;
     let unpacked = format!("{} {}", perl.display(), parallel.display());

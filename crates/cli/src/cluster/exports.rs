@@ -22,8 +22,11 @@ pub fn parallel(arguments: &ParallelArguments) -> Result<u8> {
     let (log, script, merge) =
         (path(&shards.folder.join("joblog")), path(&shards.script("shard")), path(&shards.script("merge")));
     let numbers: Vec<String> = (1..=shards.of).map(|index| index.to_string()).collect();
-    // A shard uses all cores of its machine.
-    say!("parallel --jobs 1{hosts} --joblog {log} --resume-failed --retries 3 {script} ::: {}", numbers.join(" "));
+    let numbers = numbers.join(" ");
+    // A shard uses all cores of its machine. Parallel joins its words for a shell of its own, but for -q, and puts the
+    // number in the place of `{}`, which a path may have.
+    let engine = format!("parallel --jobs 1{hosts} --joblog {log} --resume-failed --retries 3");
+    say!("{engine} -q -I ,,, {script} ,,, ::: {numbers}");
     say!("{merge}");
     Ok(0)
 }
