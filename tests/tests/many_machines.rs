@@ -3,6 +3,7 @@
 use pocketstone_testing::wait::until;
 use pocketstone_testing::{Need, Skip, amount, or_skip, program};
 use pocketstone_tests::command::{Process, Ran, binary, lab, pocketstone, run, write};
+use pocketstone_tests::kubernetes::expanded;
 use pocketstone_tests::results::{change, finished, value};
 use pocketstone_tests::suites::{command, tell};
 use pocketstone_tests::{context, project, qemu};
@@ -298,7 +299,8 @@ fn scripts_for_other_engines_run_the_same_shards() {
     assert_eq!((&job["apiVersion"], &job["kind"]), (&"batch/v1".into(), &"Job".into()));
     assert_eq!((&spec["completionMode"], &spec["completions"]), (&"Indexed".into(), &2.into()));
     let container = &spec["template"]["spec"]["containers"][0];
-    let script = container["command"][2].as_str().expect("a script");
+    let script = &expanded(container["command"][2].as_str().expect("a script"));
+    assert!(script.contains("while kill -0 $$ && kill -0 \"$run\"; do"), "{script}");
     assert!(script.contains("pocketstone run /shared/study.toml --board host --shard \"$index/2\""), "{script}");
     // Shards of a study that has changed are others than those that are there.
     let place = |script: &str| script.lines().find(|line| line.starts_with("shards=")).expect("a place").to_owned();
@@ -325,9 +327,21 @@ fn scripts_for_other_engines_run_the_same_shards() {
     let copy = "merged.shards/1";
     lab(home, &["run", "--resume", copy]).ends_with(1).complains(&[copy, "is a copy", "merged.shards/shard.sh 1"]);
     write(home, "merged.shards/1/results.sqlite-journal", "another writer's");
+    let (name, other) = (&job["metadata"]["name"], &changed["metadata"]["name"]);
+    assert!(
+        name.as_str().is_some_and(|name| name.starts_with("pocketstone-study-")) && name != other,
+        "{name} {other}"
+    );
     shell(&format!("TMPDIR=. {script} 1")).ends_with(1).complains(&["cannot copy the results to"]);
     fs::remove_file(home.join("merged.shards/1/results.sqlite-journal")).expect("a file");
     shell(lines.lines().last().expect("the merge")).ends_with(0).says(&["6 cells measured on the board host"]);
+    // A board of one's own is in the claim, as such a study is.
+    write(home, "own.toml", &fs::read_to_string(project().join("devices/host.toml")).expect("a profile"));
+    let of_own = ["study.toml", "--shards", "2", "--board", "./own.toml"];
+    lab(home, &[&words, &of_own[..]].concat()).ends_with(0).says(&["/shared/study.toml --board /shared/own.toml "]);
+    let elsewhere = ["--cache", "/home/me/board.tar.gz"];
+    let refused = lab(home, &[&words, &shares[..], &elsewhere].concat()).ends_with(1);
+    refused.complains(&["/home/me/board.tar.gz is no file of the claim", "--cache /shared/FILE"]);
     // The place of results is that of one study.
     write(home, "other.toml", &STUDY.replace("requests = 8", "requests = 16"));
     let other = ["cluster", "slurm", "-o", "merged", "other.toml", "--shards", "2", "--board", "host"];
