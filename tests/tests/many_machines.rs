@@ -345,6 +345,7 @@ fn scripts_for_other_engines_run_the_same_shards() {
     // The place of results is that of one study.
     write(home, "other.toml", &STUDY.replace("requests = 8", "requests = 16"));
     let other = ["cluster", "slurm", "-o", "merged", "other.toml", "--shards", "2", "--board", "host"];
+    slurm_takes_the_options_as_they_are_meant(home, &shares);
     lab(home, &other).ends_with(1).complains(&["merged holds results of study", "another --output"]);
     // Nor is it that of other cells, or of results that were not merged from shards.
     let same = ["cluster", "slurm", "-o", "merged", "study.toml", "--shards", "2", "--board", "host"];
@@ -383,6 +384,21 @@ fn a_shard_is_gone_on_with(machine_dies: bool) {
     };
     let shared = home.join("merged.shards/1");
     let mut first = shard().stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the shard begins");
+/// What sbatch is told of the user's options, and of a path in which it replaces what begins with `%`.
+fn slurm_takes_the_options_as_they_are_meant(home: &Path, shares: &[&str]) {
+    let dry = |more: &[&str]| lab(home, &[&["cluster", "slurm", "--dry-run"], shares, more].concat());
+    let ran = dry(&["-o", "50%a", "--sbatch=--dependency=afterok:7"]).ends_with(0);
+    let (array, merge) = ran.out.trim_end().rsplit_once('\n').expect("two commands");
+    let array = array.rsplit_once('\n').expect("a command").1;
+    assert!(array.contains("/50%%a.shards/logs/%a.log") && array.contains("afterok:7"), "{array}");
+    let [users, own] = ["--dependency=afterok:7", "--dependency=afterany:ARRAY"].map(|option| merge.find(option));
+    assert!(users < own, "the last one counts: {merge}");
+    dry(&["-o", "a\\b"]).ends_with(1).complains(&["a\\b", "choose another --output"]);
+    for option in ["--array=1-20%4", "-a1-20", "--clusters=x", "-Mx"] {
+        dry(&["-o", "merged", &format!("--sbatch={option}")]).ends_with(1).complains(&[option, "hint"]);
+    }
+}
+
     let script = Process::of(first.id()).expect("the script");
     if machine_dies {
         until("cells are kept", || finished(&shared).len() > 2);
