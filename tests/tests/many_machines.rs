@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -159,6 +160,8 @@ fn what_is_not_one_run_is_refused_with_what_to_do() {
         refused.complains(&["shard 1/3 (1) and shard 2/3 (whole) are not of one run"]).complains(&[words]);
         run(command("cp").arg(home.join("2/results.sqlite")).arg(home.join("whole/"))).ends_with(0);
     }
+    damage(&home.join("whole"), "cell");
+    merge(home, &["1", "whole", "3"]).ends_with(1).complains(&["shard 2/3 (whole) is damaged", "run that shard again"]);
     lab(home, &["run", "study.toml", "--board", "host", "--output", "one"]).ends_with(0);
     merge(home, &["1", "one", "3"]).ends_with(1).complains(&["one is no shard of a run"]);
     // Repeating a cell says nothing on a machine that varies.
@@ -167,6 +170,23 @@ fn what_is_not_one_run_is_refused_with_what_to_do() {
     assert!(!home.join("merged").exists());
     merge(home, &["1", "2", "3"]).ends_with(0).says(&["6 cells measured on the board host"]);
     merge(home, &["1", "2", "3"]).ends_with(1).complains(&["merged", "already exists"]);
+
+    let into = |output: &str| lab(home, &["merge", "1", "2", "3", "-o", output]);
+    into("1/deep/inner").ends_with(1).complains(&["1/deep/inner is in the shard 1", "choose a folder elsewhere"]);
+    assert!(!home.join("1/deep").exists());
+    symlink("nowhere", home.join("link")).expect("a link");
+    into("link").ends_with(1).complains(&["link is a link that leads nowhere"]);
+    fs::create_dir(home.join("nowhere")).expect("a folder");
+    into("link/").ends_with(0).says(&["6 cells measured on the board host"]);
+    assert!(home.join("link").is_symlink() && home.join("nowhere/report.html").exists());
+}
+
+/// Writes over the first page of a table.
+fn damage(folder: &Path, table: &str) {
+    let page: i64 = value(folder, &format!("SELECT rootpage FROM sqlite_schema WHERE name = '{table}'"));
+    let bytes: i64 = value(folder, "SELECT page_size FROM pragma_page_size");
+    let file = fs::OpenOptions::new().write(true).open(folder.join("results.sqlite")).expect("the database");
+    file.write_all_at(&vec![0xff; bytes as usize], ((page - 1) * bytes) as u64).expect("damage");
 }
 
 /// A name that SQLite takes for a URI, and one that is no text.
