@@ -327,12 +327,25 @@ fn scripts_for_other_engines_run_the_same_shards() {
     write(home, "study.toml", &STUDY.replace("requests = 8", "requests = 9"));
     let changed = lab(home, &[&words, &shares[..]].concat()).ends_with(0);
     let changed: serde_json::Value = serde_json::from_str(&changed.out).expect("JSON");
+    let (name, other) = (&job["metadata"]["name"], &changed["metadata"]["name"]);
+    assert!(
+        name.as_str().is_some_and(|name| name.starts_with("pocketstone-study-")) && name != other,
+        "{name} {other}"
+    );
     let changed = changed["spec"]["template"]["spec"]["containers"][0]["command"][2].as_str().expect("a script");
     assert!(place(script).starts_with("shards=/shared/study-") && place(script) != place(changed), "{changed}");
     write(home, "study.toml", STUDY);
+    // A board of one's own is in the claim, as such a study is.
+    write(home, "own.toml", &fs::read_to_string(project().join("devices/host.toml")).expect("a profile"));
+    let of_own = ["study.toml", "--shards", "2", "--board", "./own.toml"];
+    lab(home, &[&words, &of_own[..]].concat()).ends_with(0).says(&["/shared/study.toml --board /shared/own.toml "]);
+    let elsewhere = ["--cache", "/home/me/board.tar.gz"];
+    let refused = lab(home, &[&words, &shares[..], &elsewhere].concat()).ends_with(1);
+    refused.complains(&["/home/me/board.tar.gz is no file of the claim", "--cache /shared/FILE"]);
 
     let dry = lab(home, &[&["cluster", "slurm", "--dry-run", "-o", "merged"], &shares[..]].concat()).ends_with(0);
     dry.says(&["--array=1-2", "--dependency=afterany:ARRAY", "merge.sh", "shard.sh"]);
+    slurm_takes_the_options_as_they_are_meant(home, &shares);
     assert!(!home.join("merged.shards").exists());
 
     let lines = lab(home, &[&["cluster", "parallel", "-o", "merged"], &shares[..]].concat()).ends_with(0).out;
@@ -341,31 +354,19 @@ fn scripts_for_other_engines_run_the_same_shards() {
     let shell = |line: &str| run(command("sh").current_dir(home).args(["-c", line]));
     let script = home.join("merged.shards/shard.sh").to_str().expect("a path").to_owned();
     for index in [1, 2, 1] {
-        shell(&format!("{script} {index}")).ends_with(0);
+        let said = format!("moved to {}: ", home.join(format!("merged.shards/{index}")).display());
+        shell(&format!("{script} {index}")).ends_with(0).says(&[&said]);
     }
     // What the script replaces is not gone on with beside it, and what a writer has left there is not mixed.
     let copy = "merged.shards/1";
     lab(home, &["run", "--resume", copy]).ends_with(1).complains(&[copy, "is a copy", "merged.shards/shard.sh 1"]);
     write(home, "merged.shards/1/results.sqlite-journal", "another writer's");
-    let (name, other) = (&job["metadata"]["name"], &changed["metadata"]["name"]);
-    assert!(
-        name.as_str().is_some_and(|name| name.starts_with("pocketstone-study-")) && name != other,
-        "{name} {other}"
-    );
     shell(&format!("TMPDIR=. {script} 1")).ends_with(1).complains(&["cannot copy the results to"]);
     fs::remove_file(home.join("merged.shards/1/results.sqlite-journal")).expect("a file");
     shell(lines.lines().last().expect("the merge")).ends_with(0).says(&["6 cells measured on the board host"]);
-    // A board of one's own is in the claim, as such a study is.
-    write(home, "own.toml", &fs::read_to_string(project().join("devices/host.toml")).expect("a profile"));
-    let of_own = ["study.toml", "--shards", "2", "--board", "./own.toml"];
-    lab(home, &[&words, &of_own[..]].concat()).ends_with(0).says(&["/shared/study.toml --board /shared/own.toml "]);
-    let elsewhere = ["--cache", "/home/me/board.tar.gz"];
-    let refused = lab(home, &[&words, &shares[..], &elsewhere].concat()).ends_with(1);
-    refused.complains(&["/home/me/board.tar.gz is no file of the claim", "--cache /shared/FILE"]);
     // The place of results is that of one study.
     write(home, "other.toml", &STUDY.replace("requests = 8", "requests = 16"));
     let other = ["cluster", "slurm", "-o", "merged", "other.toml", "--shards", "2", "--board", "host"];
-    slurm_takes_the_options_as_they_are_meant(home, &shares);
     lab(home, &other).ends_with(1).complains(&["merged holds results of study", "another --output"]);
     // Nor is it that of other cells, or of results that were not merged from shards.
     let same = ["cluster", "slurm", "-o", "merged", "study.toml", "--shards", "2", "--board", "host"];
@@ -381,6 +382,21 @@ fn scripts_for_other_engines_run_the_same_shards() {
     lab(home, &["cluster", "parallel", "-o", "merged", "study.toml", "--shards", "3", "--board", "host"])
         .ends_with(1)
         .complains(&["merged.shards has shards of another plan"]);
+}
+
+/// What sbatch is told of the user's options, and of a path in which it replaces what begins with `%`.
+fn slurm_takes_the_options_as_they_are_meant(home: &Path, shares: &[&str]) {
+    let dry = |more: &[&str]| lab(home, &[&["cluster", "slurm", "--dry-run"], shares, more].concat());
+    let ran = dry(&["-o", "50%a", "--sbatch=--dependency=afterok:7"]).ends_with(0);
+    let (array, merge) = ran.out.trim_end().rsplit_once('\n').expect("two commands");
+    let array = array.rsplit_once('\n').expect("a command").1;
+    assert!(array.contains("/50%%a.shards/logs/%a.log") && array.contains("afterok:7"), "{array}");
+    let [users, own] = ["--dependency=afterok:7", "--dependency=afterany:ARRAY"].map(|option| merge.find(option));
+    assert!(users < own, "the last one counts: {merge}");
+    dry(&["-o", "a\\b"]).ends_with(1).complains(&["a\\b", "choose another --output"]);
+    for option in ["--array=1-20%4", "-a1-20", "--clusters=x", "-Mx"] {
+        dry(&["-o", "merged", &format!("--sbatch={option}")]).ends_with(1).complains(&[option, "hint"]);
+    }
 }
 
 /// A shard that ends early: it is told to, as by an engine whose time limit is over, or its machine dies, and with it
@@ -404,21 +420,6 @@ fn a_shard_is_gone_on_with(machine_dies: bool) {
     };
     let shared = home.join("merged.shards/1");
     let mut first = shard().stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the shard begins");
-/// What sbatch is told of the user's options, and of a path in which it replaces what begins with `%`.
-fn slurm_takes_the_options_as_they_are_meant(home: &Path, shares: &[&str]) {
-    let dry = |more: &[&str]| lab(home, &[&["cluster", "slurm", "--dry-run"], shares, more].concat());
-    let ran = dry(&["-o", "50%a", "--sbatch=--dependency=afterok:7"]).ends_with(0);
-    let (array, merge) = ran.out.trim_end().rsplit_once('\n').expect("two commands");
-    let array = array.rsplit_once('\n').expect("a command").1;
-    assert!(array.contains("/50%%a.shards/logs/%a.log") && array.contains("afterok:7"), "{array}");
-    let [users, own] = ["--dependency=afterok:7", "--dependency=afterany:ARRAY"].map(|option| merge.find(option));
-    assert!(users < own, "the last one counts: {merge}");
-    dry(&["-o", "a\\b"]).ends_with(1).complains(&["a\\b", "choose another --output"]);
-    for option in ["--array=1-20%4", "-a1-20", "--clusters=x", "-Mx"] {
-        dry(&["-o", "merged", &format!("--sbatch={option}")]).ends_with(1).complains(&[option, "hint"]);
-    }
-}
-
     let script = Process::of(first.id()).expect("the script");
     if machine_dies {
         until("cells are kept", || finished(&shared).len() > 2);

@@ -141,6 +141,7 @@ if ! keep all; then
     echo "cannot copy the results to $shards/$index: they are in $results on $(uname -n)" >&2
     exit 1
 fi
+[ ! -e "$shards/$index/results.sqlite" ] || echo "moved to $shards/$index: $results"
 exit "$status"
 "#
     )
@@ -210,6 +211,11 @@ impl Shards {
     /// The path of a script.
     pub fn script(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.sh"))
+    }
+
+    /// The folder of the logs.
+    pub fn logs(&self) -> PathBuf {
+        self.folder.join("logs")
     }
 
     /// The log of a shard, or of the merge.
