@@ -180,6 +180,23 @@ fn what_is_not_understood_is_left_out_when_told() {
     assert_eq!(imported.skipped.iter().map(|s| s.0).collect::<Vec<_>>(), [2, 3, 4, 5]);
 }
 
+/// Each would take minutes, were something looked for anew from every line on.
+#[test]
+fn long_logs_take_time_by_their_length() {
+    let begin = std::time::Instant::now();
+    let lines = 100_000;
+    let table = format!("CREATE TABLE t (\n{}a)", "-- a comment\n".repeat(lines));
+    assert_eq!(read(&table).measured().len(), 1);
+    let blank = format!("SELECT 1,{}2\nSELECT 3", "\n".repeat(lines));
+    assert_eq!(read(&blank).measured().len(), 2);
+    for open in ["x /*\n", "x [\n"] {
+        let log = format!("SELECT 1\n{}", open.repeat(lines));
+        let imported = import(&log, Vec::new(), None, 1, Some(&BTreeMap::new())).unwrap();
+        assert_eq!((imported.lines, imported.skipped.len()), (vec![1], lines));
+    }
+    assert!(begin.elapsed() < std::time::Duration::from_secs(30), "{:?}", begin.elapsed());
+}
+
 #[test]
 fn errors_name_the_line() {
     for (queries, expected) in [
