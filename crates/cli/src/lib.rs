@@ -67,7 +67,7 @@ pub fn explain(kind: &str, error: &Error) {
     }
 }
 
-/// A text that may quote anybody's file, for a terminal: what would be invisible there, or change it, as Rust writes it.
+/// A text that may quote any file, for a terminal: what would be invisible there, or change it, as Rust writes it.
 fn printable(text: &str) -> String {
     let changes = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || c == '\u{feff}';
     text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {

@@ -62,6 +62,7 @@ pub fn kubernetes(arguments: &KubernetesArguments) -> Result<u8> {
         cache: arguments.cache.as_deref().map(archive).transpose()?,
         directory: None,
     };
+    let script = unexpanded(&shard(&places));
     pocketstone_cli::print_json(&serde_json::json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": name },
         "spec": {
@@ -70,7 +71,7 @@ pub fn kubernetes(arguments: &KubernetesArguments) -> Result<u8> {
             "template": { "spec": {
                 "restartPolicy": "Never",
                 "containers": [{
-                    "name": "shard", "image": arguments.image, "command": ["/bin/sh", "-c", unexpanded(&shard(&places))],
+                    "name": "shard", "image": arguments.image, "command": ["/bin/sh", "-c", script],
                     "volumeMounts": [{ "name": "shared", "mountPath": SHARED }],
                 }],
                 "volumes": [{ "name": "shared", "persistentVolumeClaim": { "claimName": arguments.claim } }],
