@@ -308,6 +308,18 @@ fn nodes_of_slurm_give_the_quick_study_as_one_process_does() {
 }
 
 #[test]
+fn a_command_is_expanded_as_kubernetes_says() {
+    for (word, made) in [
+        ("kill -0 $$", "kill -0 $"),
+        ("kill -0 $$$$", "kill -0 $$"),
+        ("$x ${y} $", "$x ${y} $"),
+        ("$(cat $$) $$(cat $$) $(", "$(cat $$) $(cat $) $("),
+    ] {
+        assert_eq!(expanded(word), made);
+    }
+}
+
+#[test]
 fn scripts_for_other_engines_run_the_same_shards() {
     let home = home();
     let home = home.path();
