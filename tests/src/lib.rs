@@ -3,6 +3,7 @@
 pub mod command;
 pub mod handles;
 pub mod jffs2;
+pub mod kubernetes;
 pub mod mounted;
 pub mod network;
 pub mod phone;

@@ -3,6 +3,7 @@
 use pocketstone_testing::wait::until;
 use pocketstone_testing::{Need, Skip, amount, or_skip, program};
 use pocketstone_tests::command::{Process, Ran, binary, lab, pocketstone, run, write};
+use pocketstone_tests::kubernetes::expanded;
 use pocketstone_tests::results::{change, finished, value};
 use pocketstone_tests::suites::{command, tell};
 use pocketstone_tests::{context, project, qemu};
@@ -10,6 +11,7 @@ use rustix::process::Signal;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -158,6 +160,8 @@ fn what_is_not_one_run_is_refused_with_what_to_do() {
         refused.complains(&["shard 1/3 (1) and shard 2/3 (whole) are not of one run"]).complains(&[words]);
         run(command("cp").arg(home.join("2/results.sqlite")).arg(home.join("whole/"))).ends_with(0);
     }
+    damage(&home.join("whole"), "cell");
+    merge(home, &["1", "whole", "3"]).ends_with(1).complains(&["shard 2/3 (whole) is damaged", "run that shard again"]);
     lab(home, &["run", "study.toml", "--board", "host", "--output", "one"]).ends_with(0);
     merge(home, &["1", "one", "3"]).ends_with(1).complains(&["one is no shard of a run"]);
     // Repeating a cell says nothing on a machine that varies.
@@ -166,6 +170,23 @@ fn what_is_not_one_run_is_refused_with_what_to_do() {
     assert!(!home.join("merged").exists());
     merge(home, &["1", "2", "3"]).ends_with(0).says(&["6 cells measured on the board host"]);
     merge(home, &["1", "2", "3"]).ends_with(1).complains(&["merged", "already exists"]);
+
+    let into = |output: &str| lab(home, &["merge", "1", "2", "3", "-o", output]);
+    into("1/deep/inner").ends_with(1).complains(&["1/deep/inner is in the shard 1", "choose a folder elsewhere"]);
+    assert!(!home.join("1/deep").exists());
+    symlink("nowhere", home.join("link")).expect("a link");
+    into("link").ends_with(1).complains(&["link is a link that leads nowhere"]);
+    fs::create_dir(home.join("nowhere")).expect("a folder");
+    into("link/").ends_with(0).says(&["6 cells measured on the board host"]);
+    assert!(home.join("link").is_symlink() && home.join("nowhere/report.html").exists());
+}
+
+/// Writes over the first page of a table.
+fn damage(folder: &Path, table: &str) {
+    let page: i64 = value(folder, &format!("SELECT rootpage FROM sqlite_schema WHERE name = '{table}'"));
+    let bytes: i64 = value(folder, "SELECT page_size FROM pragma_page_size");
+    let file = fs::OpenOptions::new().write(true).open(folder.join("results.sqlite")).expect("the database");
+    file.write_all_at(&vec![0xff; bytes as usize], ((page - 1) * bytes) as u64).expect("damage");
 }
 
 /// A name that SQLite takes for a URI, and one that is no text.
@@ -287,6 +308,18 @@ fn nodes_of_slurm_give_the_quick_study_as_one_process_does() {
 }
 
 #[test]
+fn a_command_is_expanded_as_kubernetes_says() {
+    for (word, made) in [
+        ("kill -0 $$", "kill -0 $"),
+        ("kill -0 $$$$", "kill -0 $$"),
+        ("$x ${y} $", "$x ${y} $"),
+        ("$(cat $$) $$(cat $$) $(", "$(cat $$) $(cat $) $("),
+    ] {
+        assert_eq!(expanded(word), made);
+    }
+}
+
+#[test]
 fn scripts_for_other_engines_run_the_same_shards() {
     let home = home();
     let home = home.path();
@@ -298,19 +331,33 @@ fn scripts_for_other_engines_run_the_same_shards() {
     assert_eq!((&job["apiVersion"], &job["kind"]), (&"batch/v1".into(), &"Job".into()));
     assert_eq!((&spec["completionMode"], &spec["completions"]), (&"Indexed".into(), &2.into()));
     let container = &spec["template"]["spec"]["containers"][0];
-    let script = container["command"][2].as_str().expect("a script");
+    let script = &expanded(container["command"][2].as_str().expect("a script"));
+    assert!(script.contains("while kill -0 $$ && kill -0 \"$run\"; do"), "{script}");
     assert!(script.contains("pocketstone run /shared/study.toml --board host --shard \"$index/2\""), "{script}");
     // Shards of a study that has changed are others than those that are there.
     let place = |script: &str| script.lines().find(|line| line.starts_with("shards=")).expect("a place").to_owned();
     write(home, "study.toml", &STUDY.replace("requests = 8", "requests = 9"));
     let changed = lab(home, &[&words, &shares[..]].concat()).ends_with(0);
     let changed: serde_json::Value = serde_json::from_str(&changed.out).expect("JSON");
+    let (name, other) = (&job["metadata"]["name"], &changed["metadata"]["name"]);
+    assert!(
+        name.as_str().is_some_and(|name| name.starts_with("pocketstone-study-")) && name != other,
+        "{name} {other}"
+    );
     let changed = changed["spec"]["template"]["spec"]["containers"][0]["command"][2].as_str().expect("a script");
     assert!(place(script).starts_with("shards=/shared/study-") && place(script) != place(changed), "{changed}");
     write(home, "study.toml", STUDY);
+    // A board of one's own is in the claim, as such a study is.
+    write(home, "own.toml", &fs::read_to_string(project().join("devices/host.toml")).expect("a profile"));
+    let of_own = ["study.toml", "--shards", "2", "--board", "./own.toml"];
+    lab(home, &[&words, &of_own[..]].concat()).ends_with(0).says(&["/shared/study.toml --board /shared/own.toml "]);
+    let elsewhere = ["--cache", "/home/me/board.tar.gz"];
+    let refused = lab(home, &[&words, &shares[..], &elsewhere].concat()).ends_with(1);
+    refused.complains(&["/home/me/board.tar.gz is no file of the claim", "--cache /shared/FILE"]);
 
     let dry = lab(home, &[&["cluster", "slurm", "--dry-run", "-o", "merged"], &shares[..]].concat()).ends_with(0);
     dry.says(&["--array=1-2", "--dependency=afterany:ARRAY", "merge.sh", "shard.sh"]);
+    slurm_takes_the_options_as_they_are_meant(home, &shares);
     assert!(!home.join("merged.shards").exists());
 
     let lines = lab(home, &[&["cluster", "parallel", "-o", "merged"], &shares[..]].concat()).ends_with(0).out;
@@ -319,7 +366,8 @@ fn scripts_for_other_engines_run_the_same_shards() {
     let shell = |line: &str| run(command("sh").current_dir(home).args(["-c", line]));
     let script = home.join("merged.shards/shard.sh").to_str().expect("a path").to_owned();
     for index in [1, 2, 1] {
-        shell(&format!("{script} {index}")).ends_with(0);
+        let said = format!("moved to {}: ", home.join(format!("merged.shards/{index}")).display());
+        shell(&format!("{script} {index}")).ends_with(0).says(&[&said]);
     }
     // What the script replaces is not gone on with beside it, and what a writer has left there is not mixed.
     let copy = "merged.shards/1";
@@ -346,6 +394,21 @@ fn scripts_for_other_engines_run_the_same_shards() {
     lab(home, &["cluster", "parallel", "-o", "merged", "study.toml", "--shards", "3", "--board", "host"])
         .ends_with(1)
         .complains(&["merged.shards has shards of another plan"]);
+}
+
+/// What sbatch is told of the user's options, and of a path in which it replaces what begins with `%`.
+fn slurm_takes_the_options_as_they_are_meant(home: &Path, shares: &[&str]) {
+    let dry = |more: &[&str]| lab(home, &[&["cluster", "slurm", "--dry-run"], shares, more].concat());
+    let ran = dry(&["-o", "50%a", "--sbatch=--dependency=afterok:7"]).ends_with(0);
+    let (array, merge) = ran.out.trim_end().rsplit_once('\n').expect("two commands");
+    let array = array.rsplit_once('\n').expect("a command").1;
+    assert!(array.contains("/50%%a.shards/logs/%a.log") && array.contains("afterok:7"), "{array}");
+    let [users, own] = ["--dependency=afterok:7", "--dependency=afterany:ARRAY"].map(|option| merge.find(option));
+    assert!(users < own, "the last one counts: {merge}");
+    dry(&["-o", "a\\b"]).ends_with(1).complains(&["a\\b", "choose another --output"]);
+    for option in ["--array=1-20%4", "-a1-20", "--clusters=x", "-Mx"] {
+        dry(&["-o", "merged", &format!("--sbatch={option}")]).ends_with(1).complains(&[option, "hint"]);
+    }
 }
 
 /// A shard that ends early: it is told to, as by an engine whose time limit is over, or its machine dies, and with it
@@ -408,7 +471,9 @@ fn gnu_parallel_runs_the_shards() {
     let parallel = or_skip!(packages()).join("usr/bin/parallel");
     let perl = or_skip!(program("perl", "perl"));
     let home = home();
-    let home = home.path();
+    let home = &home.path().join("a b's {}");
+    fs::create_dir(home).expect("a folder");
+    write(home, "study.toml", STUDY);
     let words = ["cluster", "parallel", "-o", "merged", "study.toml", "--shards", "2", "--board", "host"];
     let lines = lab(home, &words).ends_with(0).out;
     let unpacked = format!("{} {}", perl.display(), parallel.display());

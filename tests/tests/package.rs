@@ -3,6 +3,7 @@
 
 use pocketstone_testing::{Need, Skip, or_skip, program, root};
 use pocketstone_tests::command::{self, Ran, binary, copy_program, run};
+use pocketstone_tests::kubernetes::expanded;
 use pocketstone_tests::project;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -382,12 +383,13 @@ fn a_container_of_the_static_build_measures_this_machine_and_runs_a_jobs_shard()
     let words = "cluster kubernetes work/small.toml --board host --shards 2 --image i --claim c";
     let job = command::lab(folder.path(), &words.split(' ').collect::<Vec<_>>());
     let job: serde_json::Value = serde_json::from_str(&job.ends_with(0).out).expect("a Job");
-    let command: Vec<&str> = job["spec"]["template"]["spec"]["containers"][0]["command"]
+    let command: Vec<String> = job["spec"]["template"]["spec"]["containers"][0]["command"]
         .as_array()
         .expect("its command")
         .iter()
-        .map(|word| word.as_str().expect("a word"))
+        .map(|word| expanded(word.as_str().expect("a word")))
         .collect();
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
     let shared = format!("{}:/shared", work.display());
     let pod = ["run", "--isolation", "chroot", "-v", &shared, "-e", "JOB_COMPLETION_INDEX=1", &container, "--"];
     buildah(&[&pod, &command[..]].concat());

@@ -58,13 +58,25 @@ pub fn finish(outcome: Result<u8>) -> ExitCode {
 
 /// Prints an error, its causes and its cure. `kind`: what it means to who started the command.
 pub fn explain(kind: &str, error: &Error) {
-    note(kind, error.message());
+    note(kind, &printable(error.message()));
     for cause in pocketstone_vfs::causes(error).skip(1) {
-        tell(&format!("  because: {cause}"));
+        tell(&printable(&format!("  because: {cause}")));
     }
     if let Some(hint) = error.cure() {
-        tell(&format!("  hint: {hint}"));
+        tell(&printable(&format!("  hint: {hint}")));
     }
+}
+
+/// A text that may quote any file, for a terminal: what would be invisible there, or change it, as Rust writes it.
+fn printable(text: &str) -> String {
+    let changes = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || c == '\u{feff}';
+    text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
+        match changes(c) {
+            true => shown.extend(c.escape_default()),
+            false => shown.push(c),
+        }
+        shown
+    })
 }
 
 /// Prints a line that is no result.
@@ -139,6 +151,12 @@ pub fn man(command: clap::Command, folder: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_file_says_does_not_change_the_terminal() {
+        assert_eq!(printable("\u{1b}[2J\u{feff}a\0 \u{9b}b\r"), "\\u{1b}[2J\\u{feff}a\\u{0} \\u{9b}b\\r");
+        assert_eq!(printable("line 1\n\t\u{e9} \"it's\""), "line 1\n\t\u{e9} \"it's\"");
+    }
 
     #[test]
     fn lost_output_is_an_error_unless_nobody_reads_it() {

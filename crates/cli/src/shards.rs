@@ -184,9 +184,10 @@ pub fn plan(arguments: &StudyPlanArguments) -> Result<u8> {
 /// `ErrorKind::User` if shards are missing, unfinished or of other runs, if a repeated cell differs, or if the results
 /// cannot be written; the folder is not there then.
 pub fn merge(arguments: &MergeArguments) -> Result<u8> {
-    let target = std::path::absolute(&arguments.output).user(|| "cannot resolve --output".into())?;
+    let target = target(&arguments.output)?;
     Store::refuse_taken(&target).map_err(|e| Error::user(e.message()).hint("choose an empty or new folder"))?;
     let parts = Parts::open(&arguments.folders)?;
+    refuse_within(&target, &arguments.folders)?;
     refuse_missing(&parts)?;
     let context = context()?;
     let begun = Begun::of(&target)?;
@@ -202,6 +203,30 @@ pub fn merge(arguments: &MergeArguments) -> Result<u8> {
         say!("{verified} cells were measured by two shards, with identical logs\n");
     }
     tell(&arguments.output, arguments.json)
+}
+
+/// The folder that gets results by a rename, which does not follow a link.
+fn target(output: &Path) -> Result<PathBuf> {
+    let path = std::path::absolute(output).user(|| "cannot resolve --output".into())?;
+    // Without a slash at its end, which would lead behind a link.
+    let path: PathBuf = path.components().collect();
+    if !path.is_symlink() {
+        return Ok(path);
+    }
+    fs::canonicalize(&path)
+        .user(|| format!("{} is a link that leads nowhere", output.display()))
+        .map_err(|e| e.hint("remove it, or choose another --output"))
+}
+
+/// Refuses to write into what is only read.
+fn refuse_within(target: &Path, folders: &[PathBuf]) -> Result<()> {
+    let there = target.ancestors().find_map(|path| fs::canonicalize(path).ok()).unwrap_or_default();
+    let holds = |folder: &&PathBuf| fs::canonicalize(folder).is_ok_and(|folder| there.starts_with(folder));
+    match folders.iter().find(holds) {
+        None => Ok(()),
+        Some(folder) => Err(Error::user(format!("{} is in the shard {}", target.display(), folder.display()))
+            .hint("shards are only read: choose a folder elsewhere")),
+    }
 }
 
 /// Prints what whole results say, and returns the run's exit status.

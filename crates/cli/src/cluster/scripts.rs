@@ -118,9 +118,14 @@ impl Shards {
         self.folder.join(format!("{name}.sh"))
     }
 
+    /// The folder of the logs.
+    pub fn logs(&self) -> PathBuf {
+        self.folder.join("logs")
+    }
+
     /// The log of a shard, or of the merge.
     pub fn log(&self, name: &str) -> PathBuf {
-        self.folder.join("logs").join(format!("{name}.log"))
+        self.logs().join(format!("{name}.log"))
     }
 
     /// Writes the scripts; shards that are there stay.
@@ -129,7 +134,7 @@ impl Shards {
     /// `ErrorKind::User` if there are shards of another plan, or they cannot be written.
     pub fn write(&self) -> Result<()> {
         let failed = || format!("cannot write to {}", self.folder.display());
-        fs::create_dir_all(self.folder.join("logs")).user(failed)?;
+        fs::create_dir_all(self.logs()).user(failed)?;
         let plan = self.folder.join("plan");
         if fs::read_to_string(&plan).is_ok_and(|begun| begun != self.plan) {
             return Err(Error::user(format!("{} has shards of another plan", self.folder.display()))

@@ -100,4 +100,5 @@ if ! keep all; then
     echo "cannot copy the results to $shards/$index: they are in $results on $(uname -n)" >&2
     exit 1
 fi
+[ ! -e "$shards/$index/results.sqlite" ] || echo "moved to $shards/$index: $results"
 exit "$status"

@@ -33,6 +33,8 @@ pub fn slurm(arguments: &SlurmArguments) -> Result<u8> {
     let context = context()?;
     let plan = Plan::of(&arguments.cluster.shares, &context)?;
     let shards = Shards::of(&arguments.cluster, &plan)?;
+    arguments.sbatch.iter().try_for_each(|option| refuse_option(option))?;
+    refuse_backslash(&shards.folder)?;
     let submission = Submission { shards: &shards, options: &arguments.sbatch, name: &plan.study.name };
     if arguments.dry_run {
         let all: Vec<u32> = (1..=shards.of).collect();
@@ -100,6 +102,31 @@ fn refuse_another(output: &Path, plan: &Plan) -> Result<()> {
     Err(Error::user(format!("{} holds results of {name}", output.display())).hint("choose another --output"))
 }
 
+/// Refuses options of the user's that change which jobs there are, or where.
+fn refuse_option(option: &str) -> Result<()> {
+    let name = option.split('=').next().unwrap_or_default();
+    // A long option may be cut short.
+    let is = |long: &str, short: &str| name.starts_with(short) || name.len() >= "--ar".len() && long.starts_with(name);
+    let cure = if is("--array", "-a") {
+        "the array is the shards; to run fewer at a time, submit it, and then: scontrol update JobId=ARRAY \
+         ArrayTaskThrottle=4"
+    } else if is("--clusters", "-M") {
+        "run this command where that cluster is the local one: its queue is followed there"
+    } else {
+        return Ok(());
+    };
+    Err(Error::user(format!("--sbatch={option} is not passed on")).hint(cure))
+}
+
+/// Refuses a folder in whose path Slurm would not put the shard's number: after a backslash it replaces nothing.
+fn refuse_backslash(folder: &Path) -> Result<()> {
+    match folder.as_os_str().as_encoded_bytes().contains(&b'\\') {
+        false => Ok(()),
+        true => Err(Error::user(format!("Slurm cannot write logs to {}: the path has a backslash", folder.display()))
+            .hint("choose another --output")),
+    }
+}
+
 fn words(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| quote(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
@@ -116,12 +143,15 @@ struct Submission<'a> {
 
 impl Submission<'_> {
     /// A job that is never started again by itself: this command does that, and knows what is missing.
+    /// Of options that are there twice the last one counts: what belongs to a job comes after the user's.
     fn sbatch(&self, log: &str, script: &str, more: Option<String>) -> Command {
         let mut command = Command::new("sbatch");
         command.args(["--parsable", "--no-requeue", "--open-mode=append"]);
         command.arg(format!("--job-name=pocketstone-{}", self.name));
-        command.arg(format!("--output={}", self.shards.log(log).display()));
-        command.args(more).args(self.options).arg(self.shards.script(script));
+        // What begins with `%` is replaced in the whole path.
+        let logs = self.shards.logs().to_string_lossy().replace('%', "%%");
+        command.arg(format!("--output={logs}/{log}.log"));
+        command.args(self.options).args(more).arg(self.shards.script(script));
         command
     }
 

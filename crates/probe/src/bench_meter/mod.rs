@@ -153,6 +153,26 @@ impl MeterFile {
         }
         Ok(self.energy_until(to_ns) - self.energy_until(from_ns))
     }
+
+    /// As [`MeterFile::energy_uj`], of a machine that takes energy.
+    ///
+    /// # Errors
+    /// As that, and if more energy flows back than it takes.
+    pub fn taken_uj(&self, from_ns: i64, to_ns: i64) -> Result<f64> {
+        let energy_uj = self.energy_uj(from_ns, to_ns)?;
+        let between = self.samples.iter().filter(|s| (from_ns..=to_ns).contains(&s.time_ns));
+        let least = between.min_by(|a, b| a.power_mw.total_cmp(&b.power_mw));
+        match least.filter(|_| energy_uj < 0.0) {
+            None => Ok(energy_uj),
+            Some(Sample { line, power_mw, .. }) => Err(Error::user(format!(
+                "{}:{line}: the power is negative ({power_mw} mW), and so is the energy from {:.3} s to {:.3} s",
+                self.name,
+                from_ns as f64 / 1e9,
+                to_ns as f64 / 1e9
+            ))
+            .hint("the meter's leads are swapped, or it shows a battery that is charging: measure the supply")),
+        }
+    }
 }
 
 fn placed(name: &str, line: u32, error: Error) -> Error {

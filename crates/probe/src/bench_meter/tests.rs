@@ -247,3 +247,12 @@ fn a_hole_in_a_cell_is_no_energy() {
     let error = align(&file, &windows(&UNEVEN), Alignment::Offset { first_ns: 3_200_000_000 }).unwrap_err();
     assert!(error.message().starts_with("m.csv:8001: samples are missing: 0.401 s"), "{error}");
 }
+
+#[test]
+fn energy_that_flows_back_is_none_that_was_taken() {
+    let file = read("Time (s),Power (mW)\n0,10\n1,-2\n2,10\n3,-40\n4,-40\n");
+    assert_eq!(file.taken_uj(0, 2_000_000_000).unwrap(), 8_000.0);
+    let error = file.taken_uj(0, 4_000_000_000).unwrap_err();
+    assert!(error.message().starts_with("m.csv:5: the power is negative (-40 mW)"), "{error}");
+    assert!(error.cure().is_some());
+}

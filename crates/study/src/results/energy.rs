@@ -74,7 +74,7 @@ pub fn add(store: &mut Store, study: &Study, file: &MeterFile, how: Alignment) -
     let mut cells = Vec::new();
     for cell in done.iter().filter(|d| !d.traced) {
         let Window { start_ns, end_ns } = cell.window;
-        let energy_uj = file.energy_uj(aligned.meter_ns(start_ns), aligned.meter_ns(end_ns))?;
+        let energy_uj = file.taken_uj(aligned.meter_ns(start_ns), aligned.meter_ns(end_ns))?;
         let idle_mw = cell.rested.then(|| idle_mw(file, &aligned, start_ns)).flatten();
         cells.push((cell.id, CellEnergy { cell: cell.name.clone(), run_ns: end_ns - start_ns, energy_uj, idle_mw }));
     }
@@ -127,7 +127,7 @@ pub fn in_words(aligned: &Aligned) -> String {
 fn idle_mw(file: &MeterFile, aligned: &Aligned, start_ns: u64) -> Option<f64> {
     let from = aligned.meter_ns(start_ns.checked_sub(REST.as_nanos() as u64)? + GUARD_NS);
     let to = aligned.meter_ns(start_ns - GUARD_NS);
-    let energy_uj = file.energy_uj(from, to).ok()?;
+    let energy_uj = file.taken_uj(from, to).ok()?;
     // uJ in ns is GW.
     Some(energy_uj / (to - from) as f64 * 1e6)
 }

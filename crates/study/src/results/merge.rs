@@ -45,6 +45,21 @@ impl Part {
         Ok(Part { share, store })
     }
 
+    /// Refuses results of which something cannot be read, before anything is made of them.
+    fn check_intact(&self) -> Result<()> {
+        let damaged = |what: &str| {
+            let what = what.lines().last().unwrap_or_default();
+            Error::user(format!("{} is damaged: {what}", self.name()))
+                .hint("run that shard again in a new folder, and merge that one")
+        };
+        let found: Vec<String> =
+            self.store.rows("PRAGMA quick_check(1)", [], |r| r.get(0)).map_err(|e| damaged(&e.chain()))?;
+        match found.first().map(String::as_str) {
+            Some("ok") => Ok(()),
+            what => Err(damaged(what.unwrap_or_default())),
+        }
+    }
+
     fn name(&self) -> String {
         format!("shard {} ({})", self.share.asked.shard, self.store.folder().display())
     }
@@ -57,11 +72,12 @@ impl Parts {
     /// Opens them to be read, and checks that they belong together.
     ///
     /// # Errors
-    /// `ErrorKind::User` if one is no shard, or of another run than the first one, or is there twice.
+    /// `ErrorKind::User` if one is no shard, or damaged, or of another run than the first one, or is there twice.
     pub fn open(folders: &[PathBuf]) -> Result<Self> {
         let mut parts = folders.iter().map(|folder| Part::open(folder)).collect::<Result<Vec<_>>>()?;
         let index = |part: &Part| part.share.asked.shard.index;
         parts.sort_by_key(index);
+        parts.iter().try_for_each(Part::check_intact)?;
         if let Some(pair) = parts.windows(2).find(|pair| index(&pair[0]) == index(&pair[1])) {
             let which =
                 format!("{} is there twice: {} and", pair[0].share.asked.shard, pair[0].store.folder().display());

@@ -2,7 +2,7 @@
 //! what a log is, or Perfetto's binary form, which their content tells.
 
 use super::recordings::{BESIDE, Beside, ENDINGS, Recorded};
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use pocketstone_core::error::Context;
 use pocketstone_core::events::EventLog;
 use pocketstone_core::units::format_bytes;
@@ -114,11 +114,47 @@ fn open(file: &Path) -> Result<Input> {
     };
     let (first, input) = beginning(input, 2).user(failed)?;
     let unpacked: Box<dyn BufRead> = match first == [0x1f, 0x8b] {
-        true => Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(input))),
+        true => Box::new(BufReader::with_capacity(1 << 16, Members(Some(GzDecoder::new(Box::new(input)))))),
         false => Box::new(input),
     };
-    let (first, trace) = beginning(unpacked, perfetto::START_BYTES).user(failed)?;
+    let (first, mut trace) = beginning(unpacked, perfetto::START_BYTES).user(failed)?;
+    let mark = "\u{feff}".as_bytes();
+    if first.starts_with(mark) {
+        trace.read_exact(&mut vec![0; mark.len()]).user(failed)?;
+    }
     Ok(Input { trace: Box::new(trace), is_perfetto: perfetto::is_one(&first) })
+}
+
+/// The members of a gzip file, one after the other. As for gzip, zeros behind them are the padding of what kept it.
+struct Members(Option<GzDecoder<Box<dyn BufRead>>>);
+
+impl Read for Members {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        while let Some(mut member) = self.0.take() {
+            let read = member.read(into)?;
+            if read > 0 || into.is_empty() {
+                self.0 = Some(member);
+                return Ok(read);
+            }
+            let mut rest = member.into_inner();
+            self.0 = skip_zeros(&mut rest)?.then(|| GzDecoder::new(rest));
+        }
+        Ok(0)
+    }
+}
+
+/// Takes zeros off an input, and returns whether anything is left.
+fn skip_zeros(input: &mut impl BufRead) -> std::io::Result<bool> {
+    loop {
+        let there = input.fill_buf()?;
+        let zeros = there.iter().take_while(|byte| **byte == 0).count();
+        if zeros < there.len() || there.is_empty() {
+            let more = !there.is_empty();
+            input.consume(zeros);
+            return Ok(more);
+        }
+        input.consume(zeros);
+    }
 }
 
 /// The first bytes of an input, and all of it.
@@ -155,6 +191,29 @@ pub fn logs_below(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_log_may_be_packed_padded_and_begin_with_a_byte_order_mark() {
+        let packed = |text: &str| {
+            let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            packed.write_all(text.as_bytes()).unwrap();
+            packed.finish().unwrap()
+        };
+        let (start, end) = ("\u{feff}a-1 [000] .... 1.0: print: A_START\n", "a-1 [000] .... 2.0: print: A_END\n");
+        let members = [packed(start), packed(end)].concat();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.trace");
+        for content in [[start, end].concat().into_bytes(), members.clone(), [&members[..], &[0; 512]].concat()] {
+            std::fs::write(&file, content).unwrap();
+            let events = whole(open(&file).unwrap(), MOST_LOG_BYTES).map(|log| log.events.len());
+            assert_eq!(events.map_err(|error| error.chain()), Ok(2));
+        }
+        for wrong in [[&members[..], b"x"].concat(), members[..members.len() - 1].to_vec()] {
+            std::fs::write(&file, wrong).unwrap();
+            assert!(whole(open(&file).unwrap(), MOST_LOG_BYTES).is_err());
+        }
+    }
 
     #[test]
     fn a_log_that_is_too_long_to_be_kept_is_refused() {

@@ -147,6 +147,7 @@ pub fn read(file: &[u8], name: &str, selection: &Selection) -> Result<Calls> {
             .because(e)
             .hint("calls_file is a text of `strace -f -T` or a file of calls; job files of fio are the workload `fio`")
     })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if !text.starts_with(text::KIND) {
         return strace::calls(text, name, selection);
     }

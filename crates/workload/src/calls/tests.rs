@@ -123,3 +123,11 @@ fn the_labs_own_recording_is_replayed_with_its_pauses() {
     let error = events::calls(&log(&narrow), &selection()).unwrap_err();
     assert!(error.cure().is_some_and(|cure| cure.contains("strace")), "{}", error.chain());
 }
+
+#[test]
+fn a_recording_may_begin_with_a_byte_order_mark() {
+    let (text, selection) = (include_str!("strace/journal.strace"), Selection { below: "/d".into(), pauses: true });
+    let marked = format!("\u{feff}{text}");
+    let [plain, marked] = [text, &marked].map(|text| super::read(text.as_bytes(), "a.strace", &selection).unwrap());
+    assert_eq!(plain, marked);
+}

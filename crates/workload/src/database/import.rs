@@ -1,7 +1,7 @@
 //! A workload from a log of SQL statements and the database they were made on.
 
 use super::published::Texts;
-use super::tokens::{TokenKind, Tokens};
+use super::tokens::{LastEnds, TokenKind, Tokens};
 use super::trace::{Trace, Value};
 use pocketstone_core::database::Delay;
 use pocketstone_core::{Error, Result};
@@ -12,7 +12,7 @@ mod continued;
 mod timestamp;
 mod values;
 
-use continued::Continued;
+use continued::{Ahead, Continued};
 use timestamp::{Form, form_of};
 use values::Bound;
 
@@ -80,6 +80,7 @@ pub fn import(
         last_ns: None,
         pause_ns: 0,
         lines: Vec::new(),
+        ends: LastEnds::of(queries),
         line_ends: queries.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at).collect(),
         skip,
         skipped: Vec::new(),
@@ -124,6 +125,7 @@ struct Log<'a> {
     pause_ns: u64,
     /// Line of each statement.
     lines: Vec<usize>,
+    ends: LastEnds,
     /// Bytes at which lines end.
     line_ends: Vec<usize>,
     skip: Option<&'a BTreeMap<usize, String>>,
@@ -223,7 +225,8 @@ impl Log<'_> {
         let mut bound: Option<&str> = None;
         let mut trigger = Trigger::default();
         let mut continued = Continued::default();
-        for token in Tokens::new(queries, start) {
+        let mut ahead = Ahead::new(queries, self.ends);
+        for token in Tokens::with(queries, start, self.ends) {
             if !token.closed {
                 let what = if token.kind == TokenKind::Comment { "comment" } else { "quote" };
                 return Err(self
@@ -238,7 +241,7 @@ impl Log<'_> {
                     continue;
                 }
                 TokenKind::Line if statement.is_none() => true,
-                TokenKind::Line => !trigger.open() && !continued.goes_on(&queries[token.end..]),
+                TokenKind::Line => !trigger.open() && !continued.goes_on(&mut ahead, token.end),
                 TokenKind::Semicolon => {
                     trigger.semicolon();
                     !trigger.open()

@@ -33,16 +33,37 @@ pub(super) struct Token {
     pub(super) closed: bool,
 }
 
+/// Where the last comment and the last bracket of a text end: behind that nobody looks for another end, which would
+/// take time by the square of a text's length where many are open.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LastEnds {
+    comment: Option<usize>,
+    bracket: Option<usize>,
+}
+
+impl LastEnds {
+    /// Those of a text.
+    pub(super) fn of(text: &str) -> Self {
+        LastEnds { comment: text.rfind("*/"), bracket: text.rfind(']') }
+    }
+}
+
 /// The tokens of a text; together they are the whole of it.
 pub(super) struct Tokens<'a> {
     text: &'a str,
     at: usize,
+    ends: LastEnds,
 }
 
 impl<'a> Tokens<'a> {
     /// From the byte `at` of a text on.
     pub(super) fn new(text: &'a str, at: usize) -> Self {
-        Tokens { text, at }
+        Self::with(text, at, LastEnds::of(text))
+    }
+
+    /// As [`Tokens::new`], of a text whose last ends are known.
+    pub(super) fn with(text: &'a str, at: usize, ends: LastEnds) -> Self {
+        Tokens { text, at, ends }
     }
 }
 
@@ -68,10 +89,15 @@ impl Iterator for Tokens<'_> {
             b if b.is_ascii_whitespace() => (TokenKind::Blank, run(&|b| b.is_ascii_whitespace() && b != b'\n')),
             b'-' if rest.starts_with(b"--") => (TokenKind::Comment, run(&|b| b != b'\n')),
             b'/' if rest.starts_with(b"/*") => {
-                let end = rest[2..].windows(2).position(|w| w == b"*/").map(|n| start + 2 + n + 2);
-                (TokenKind::Comment, until(end))
+                let ends = self.ends.comment.is_some_and(|last| last >= start + 2);
+                let end = || rest[2..].windows(2).position(|w| w == b"*/").map(|n| start + 2 + n + 2);
+                (TokenKind::Comment, until(ends.then(end).flatten()))
             }
-            b'[' => (TokenKind::Quoted, until(rest.iter().position(|b| *b == b']').map(|n| start + n + 1))),
+            b'[' => {
+                let ends = self.ends.bracket.is_some_and(|last| last > start);
+                let end = || rest.iter().position(|b| *b == b']').map(|n| start + n + 1);
+                (TokenKind::Quoted, until(ends.then(end).flatten()))
+            }
             quote @ (b'\'' | b'"' | b'`') => (TokenKind::Quoted, until(closing(rest, quote).map(|n| start + n))),
             b';' => (TokenKind::Semicolon, start + 1),
             b'?' => (TokenKind::Mark, start + 1),

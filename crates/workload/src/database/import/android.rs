@@ -4,17 +4,24 @@
 //!   (`setprop log.tag.SQLiteStatements VERBOSE`; `android_database_SQLiteConnection.cpp`);
 //! * `V/SQLiteTime( 812): /data/.../app.db: "SELECT 1" took 0.100 ms`: the same when it has ended;
 //! * `executeForLong took 1ms - succeeded, sql="SELECT ?", bindArgs=["x"]`: operations, in the log or by
-//!   `dumpsys dbinfo`, which lists the latest first (`SQLiteConnection.java`).
+//!   `dumpsys dbinfo`, which has a numbered list of each connection, the latest first (`SQLiteConnection.java`).
 
 use super::timestamp::Form;
 use super::values::{self, Bound};
 use pocketstone_core::Error;
 use std::collections::{BTreeSet, HashMap};
 
+/// A year that has all days.
+const YEAR_NS: i128 = 366 * 24 * 3600 * 1_000_000_000;
+
 /// A statement of a log.
 pub(super) struct Entry {
     pub line: usize,
     pub time_ns: Option<i128>,
+    /// The time has no year of its own.
+    yearless: bool,
+    /// Its number in a connection's list.
+    number: Option<u64>,
     pub sql: String,
     pub values: Result<Vec<Bound>, String>,
     /// The statement has its last quote still, wherever that is.
@@ -47,16 +54,38 @@ pub(super) fn entries(log: &str) -> pocketstone_core::Result<Option<Vec<Entry>>>
         return Ok(None);
     }
     entries.iter_mut().for_each(Entry::end);
-    let latest_first = entries.windows(2).all(|w| w[1].time_ns < w[0].time_ns) && entries.len() > 1;
-    if latest_first {
-        entries.reverse();
-    }
+    count_years(&mut entries);
+    in_order(&mut entries);
     Ok(Some(entries))
+}
+
+/// Gives times without a year the one that is nearest to the line before: logs go on over New Year's Eve.
+fn count_years(entries: &mut [Entry]) {
+    let mut last = None;
+    for time in entries.iter_mut().filter(|entry| entry.yearless).filter_map(|entry| entry.time_ns.as_mut()) {
+        let before: i128 = *last.get_or_insert(*time);
+        let years = (before - *time + YEAR_NS / 2).div_euclid(YEAR_NS);
+        *time += years * YEAR_NS;
+        last = Some(*time);
+    }
+}
+
+/// Puts lists of connections in the order in which their operations began. Times alone do not say it: many operations
+/// share a millisecond.
+fn in_order(entries: &mut [Entry]) {
+    for lists in entries.chunk_by_mut(|a, b| a.number.is_some() == b.number.is_some()) {
+        if lists[0].number.is_none() {
+            continue;
+        }
+        lists.chunk_by_mut(|a, b| a.number < b.number).for_each(<[Entry]>::reverse);
+        lists.sort_by_key(|entry| entry.time_ns);
+    }
 }
 
 impl Entry {
     fn new(line: usize, text: &str, sql: &str, values: Result<Vec<Bound>, String>) -> Entry {
-        Entry { line, time_ns: time(text), sql: sql.to_owned(), values, quoted: false }
+        let (time_ns, yearless) = time(text).map_or((None, false), |(ns, yearless)| (Some(ns), yearless));
+        Entry { line, time_ns, yearless, number: number(text), sql: sql.to_owned(), values, quoted: false }
     }
 
     /// Takes off what is behind the statement: its quote, and how long it took.
@@ -140,16 +169,24 @@ fn operation(line: &str) -> Option<Found<'_>> {
     }
 }
 
-/// The time that a line begins with: `05-17 08:30:00.250` of logcat, or `[2024-05-17 08:30:00.250]`.
-fn time(line: &str) -> Option<i128> {
+/// The number that a line of a list begins with: `3: [2024-05-17 08:30:00.250]`.
+fn number(line: &str) -> Option<u64> {
+    line.trim_start().split_once(": [")?.0.parse().ok()
+}
+
+/// The time that a line begins with: `05-17 08:30:00.250` of logcat, or `[2024-05-17 08:30:00.250]`; and whether it has
+/// no year.
+fn time(line: &str) -> Option<(i128, bool)> {
     let digits =
         |text: &str, from: usize, to: usize| text.get(from..to).is_some_and(|t| t.bytes().all(|b| b.is_ascii_digit()));
+    let read = |dated: &str| Form::Calendar.read(dated).ok().map(|(ns, _)| ns);
     if let Some((_, dated)) = line.split_once('[').filter(|(_, dated)| digits(dated, 0, 4)) {
-        return Form::Calendar.read(&dated.replacen(']', " ", 1)).ok().map(|(ns, _)| ns);
+        return read(&dated.replacen(']', " ", 1)).map(|ns| (ns, false));
     }
     let line = line.trim_start();
-    let short = digits(line, 0, 2) && line.as_bytes().get(2) == Some(&b'-') && digits(line, 3, 5);
-    // No year: any leap year has all days.
-    let dated = if short { format!("2000-{line}") } else { line.to_owned() };
-    digits(&dated, 0, 4).then(|| Form::Calendar.read(&dated).ok().map(|(ns, _)| ns)).flatten()
+    if digits(line, 0, 2) && line.as_bytes().get(2) == Some(&b'-') && digits(line, 3, 5) {
+        // Any leap year has all days.
+        return read(&format!("2000-{line}")).map(|ns| (ns, true));
+    }
+    digits(line, 0, 4).then(|| read(line)).flatten().map(|ns| (ns, false))
 }

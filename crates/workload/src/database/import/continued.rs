@@ -1,6 +1,6 @@
 //! Statements of several lines: where the next line goes on with what the one before began.
 
-use crate::database::tokens::{TokenKind, Tokens};
+use crate::database::tokens::{LastEnds, Token, TokenKind, Tokens};
 
 /// Words that no statement begins with.
 const NO_BEGINNING: &str = " AND AS BETWEEN COLLATE CROSS ELSE EXCEPT FROM FULL GROUP HAVING IN INNER INTERSECT INTO \
@@ -18,6 +18,29 @@ pub(super) struct Continued {
     words: u32,
     /// Whether one of SELECT, VALUES, INSERT, UPDATE, DELETE was there after the first word, outside parentheses.
     verb: bool,
+}
+
+/// The next token that is no blank and no comment. It is looked for once, not anew at the end of each line before it.
+#[derive(Debug)]
+pub(super) struct Ahead<'a> {
+    text: &'a str,
+    ends: LastEnds,
+    found: Option<Option<Token>>,
+}
+
+impl<'a> Ahead<'a> {
+    pub fn new(text: &'a str, ends: LastEnds) -> Self {
+        Ahead { text, ends, found: None }
+    }
+
+    /// The one from the byte `at` on, which never decreases.
+    fn from(&mut self, at: usize) -> Option<Token> {
+        let whole = |t: &Token| !matches!(t.kind, TokenKind::Blank | TokenKind::Line | TokenKind::Comment);
+        if self.found.is_none_or(|found| found.is_some_and(|token| token.start < at)) {
+            self.found = Some(Tokens::with(self.text, at, self.ends).find(whole));
+        }
+        self.found.flatten()
+    }
 }
 
 fn listed(list: &str, word: &str) -> bool {
@@ -44,14 +67,13 @@ impl Continued {
         self.last = word;
     }
 
-    /// Whether the text behind the line goes on with this statement.
-    pub fn goes_on(&self, rest: &str) -> bool {
-        let whole = |c: &TokenKind| !matches!(c, TokenKind::Blank | TokenKind::Line | TokenKind::Comment);
-        let Some(next) = Tokens::new(rest, 0).find(|t| whole(&t.kind)) else { return false };
+    /// Whether the text behind the line, which ends at the byte `end`, goes on with this statement.
+    pub fn goes_on(&self, ahead: &mut Ahead<'_>, end: usize) -> bool {
+        let Some(next) = ahead.from(end) else { return false };
         if self.open > 0 {
             return true;
         }
-        let text = &rest[next.start..next.end];
+        let text = &ahead.text[next.start..next.end];
         let word = text.to_ascii_uppercase();
         let operator = |word: &str| [",", "(", "=", "<", ">", "+", "*", "/", "|", "%", "."].contains(&word);
         let ends_early = listed(NO_END, &self.last) || (operator(&self.last) && self.last != "*");

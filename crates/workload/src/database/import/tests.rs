@@ -116,8 +116,33 @@ fn logs_of_android_are_known_by_their_lines() {
         \x20   0: [2024-05-17 08:30:01.000] execute took 1ms - succeeded, sql=\"COMMIT;\"\n\
         \x20   1: [2024-05-17 08:30:00.750] execute took 1ms - succeeded, sql=\"BEGIN\"\n";
     assert_eq!(sql(&read(latest_first)), [(0, "BEGIN".to_owned()), (250_000_000, "COMMIT".to_owned())]);
+    let log = "12-31 23:59:59.900   812   812 V SQLiteStatements: /data/a/app.db: \"SELECT 1\"\n\
+        01-01 00:00:00.100   812   812 V SQLiteStatements: /data/a/app.db: \"SELECT 2\"\n\
+        12-31 23:59:59.950   812   813 V SQLiteStatements: /data/a/app.db: \"SELECT 3\"\n\
+        01-01 00:00:00.300   812   812 V SQLiteStatements: /data/a/app.db: \"SELECT 4\"\n";
+    let expected = [(0, "SELECT 1"), (200_000_000, "SELECT 2"), (0, "SELECT 3"), (350_000_000, "SELECT 4")];
+    assert_eq!(statements(&read(log)), expected);
     let blob = "D/x: execute took 1ms - succeeded, sql=\"INSERT INTO t VALUES (?)\", bindArgs=[<byte[]>]\n";
     assert_eq!(error(blob), "line 1: `<byte[]>` is not a value");
+}
+
+/// As `OperationLog.dump` of SQLiteConnection.java prints what each connection has done.
+#[test]
+fn lists_of_androids_connections_are_one_log_in_the_order_of_time() {
+    let connection = |operations: &[(&str, &str)]| {
+        let line = |(n, (ms, sql)): (usize, &(&str, &str))| {
+            format!("        {n}: [2024-05-17 08:30:01.{ms}] execute took 0ms - succeeded, sql=\"{sql}\", path=/a.db\n")
+        };
+        let lines: String = operations.iter().enumerate().map(line).collect();
+        format!("    Connection #0:\n      Most recently executed operations:\n{lines}\n")
+    };
+    let one = [("002", "SELECT count(*)"), ("001", "UPDATE a*2"), ("001", "UPDATE a+1"), ("000", "CREATE")];
+    let expected = [(0, "CREATE"), (1_000_000, "UPDATE a+1"), (0, "UPDATE a*2"), (1_000_000, "SELECT count(*)")];
+    assert_eq!(statements(&read(&connection(&one))), expected);
+    assert_eq!(statements(&read(&connection(&one[1..3]))), [(0, "UPDATE a+1"), (0, "UPDATE a*2")]);
+    let two = connection(&[("004", "E"), ("001", "B")]) + &connection(&[("003", "D"), ("001", "C"), ("000", "A")]);
+    let expected = [(0, "A"), (1_000_000, "B"), (0, "C"), (2_000_000, "D"), (1_000_000, "E")];
+    assert_eq!(statements(&read(&two)), expected);
 }
 
 #[test]
@@ -153,6 +178,23 @@ fn what_is_not_understood_is_left_out_when_told() {
     assert_eq!(statements(&imported.trace), [(0, "SELECT 1"), (0, "SELECT 2")]);
     assert_eq!(imported.lines, [1, 6]);
     assert_eq!(imported.skipped.iter().map(|s| s.0).collect::<Vec<_>>(), [2, 3, 4, 5]);
+}
+
+/// Each would take minutes, were something looked for anew from every line on.
+#[test]
+fn long_logs_take_time_by_their_length() {
+    let begin = std::time::Instant::now();
+    let lines = 100_000;
+    let table = format!("CREATE TABLE t (\n{}a)", "-- a comment\n".repeat(lines));
+    assert_eq!(read(&table).measured().len(), 1);
+    let blank = format!("SELECT 1,{}2\nSELECT 3", "\n".repeat(lines));
+    assert_eq!(read(&blank).measured().len(), 2);
+    for open in ["x /*\n", "x [\n"] {
+        let log = format!("SELECT 1\n{}", open.repeat(lines));
+        let imported = import(&log, Vec::new(), None, 1, Some(&BTreeMap::new())).unwrap();
+        assert_eq!((imported.lines, imported.skipped.len()), (vec![1], lines));
+    }
+    assert!(begin.elapsed() < std::time::Duration::from_secs(30), "{:?}", begin.elapsed());
 }
 
 #[test]
