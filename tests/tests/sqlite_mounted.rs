@@ -235,6 +235,43 @@ except sqlite3.OperationalError as error:
 print(failed('SELECT * FROM t'))
 ";
 
+/// SQLite's own VFS writes by the right that the process had when it opened the database.
+#[test]
+fn a_process_that_lost_its_right_after_opening_goes_on_with_a_journal() -> Result<(), Skip> {
+    let (place, python) = (Place::new()?, python()?);
+    let mounted = place.volume(&["-o", "atomic,allow_other"]);
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
+    std::fs::set_permissions(mounted.path(), all).expect("a directory for all");
+    const LOST: &str = "
+db = connect(path)
+db.execute('CREATE TABLE t (value)')
+db.execute('INSERT INTO t VALUES (1)')
+# The database is root's.
+os.setgid(65534)
+os.setuid(65534)
+db.execute('INSERT INTO t VALUES (2)')
+db.execute('PRAGMA cache_size = 10')
+db.execute('BEGIN')
+for value in range(3, 2000):
+    db.execute('INSERT INTO t VALUES (?)', (value,))
+db.execute('COMMIT')
+own = connect(path + '-own')
+own.execute('CREATE TABLE t (value)')
+os.chmod(path + '-own', 0o444)
+own.execute('INSERT INTO t VALUES (1)')
+os.chmod(path + '-own', 0o644)
+own.execute('INSERT INTO t VALUES (2)')
+for db, sum in [(db, 1999000), (own, 3)]:
+    assert db.execute('PRAGMA integrity_check').fetchone()[0] == 'ok'
+    print(db.execute('SELECT sum(value) FROM t').fetchone()[0] == sum)
+";
+    for vfs in ["scmfs", ""] {
+        let path = mounted.path().join(format!("a{vfs}.db"));
+        assert_eq!(says(&mut script(&python, vfs, &path, LOST)), "True\nTrue\n", "{vfs}");
+    }
+    Ok(())
+}
+
 #[test]
 fn a_wal_that_cannot_be_ended_keeps_nobody_out() -> Result<(), Skip> {
     let (place, python) = (Place::new()?, python()?);

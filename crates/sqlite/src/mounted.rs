@@ -219,6 +219,12 @@ impl Base for OnMount {
         rustix::process::getrlimit(Resource::Fsize).current.is_none_or(|most| size <= most)
     }
 
+    /// write(2) asks for the right that the process had when it opened the file, setxattr(2) for the one that it has
+    /// now: it may have given that up, or somebody else taken it.
+    fn may_batch(&self) -> bool {
+        rustix::fs::accessat(CWD, &*self.path, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
+    }
+
     fn close(&self) {
         held(&self.file).close();
     }

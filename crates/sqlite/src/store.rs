@@ -64,6 +64,11 @@ pub(crate) trait Base: Stored {
     /// Whether the file may get that long by a change that the kernel does not see.
     fn may_grow_to(&self, size: u64) -> bool;
 
+    /// Whether several ranges may be changed at once, as they could be when the file was opened.
+    fn may_batch(&self) -> bool {
+        true
+    }
+
     /// The address of bytes where they lie, which stay as they are until [`Base::give_back`]; `None`: they have to be
     /// copied.
     fn in_place(&self, _offset: u64, _bytes: u64) -> Option<*const u8> {

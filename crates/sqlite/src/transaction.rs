@@ -194,7 +194,7 @@ impl Transaction {
             return Ok(());
         }
         let after = self.size()?;
-        if several || !self.fits() || !self.base.may_grow_to(after) {
+        if several || !self.fits() || !self.base.may_grow_to(after) || !self.base.may_batch() {
             return self.spill();
         }
         let Some(space) = self.base.lacks(after)? else { return Ok(()) };

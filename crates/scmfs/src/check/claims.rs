@@ -2,7 +2,7 @@
 
 use super::{FindingKind, PageCopy, Subject, Survey};
 use crate::format::attributes;
-use crate::format::entry::{Slot, decode};
+use crate::format::entry::{ENTRY_MAX, Slot, decode};
 use crate::format::extents::{self, Extent};
 use crate::format::inode::Record;
 use crate::format::layout::SLOT_BYTES;
@@ -68,6 +68,8 @@ impl Survey {
 /// What all inodes claim, the most believable first. Damaged attributes, lists and links are dropped.
 fn all_claims(survey: &mut Survey) -> Vec<Claim> {
     let mut claims = Vec::new();
+    // Sound directories have each slot of the data area once: whoever says that all have all of it gets no proof.
+    let mut slots_left = survey.segments.len() as u64 * survey.image.layout.huge / SLOT_BYTES;
     let all: Vec<(Ino, Record)> = survey.records.iter().map(|(ino, record)| (*ino, *record)).collect();
     for (ino, record) in all {
         let mut claim = |holds, has_proof: bool, start, pages| {
@@ -113,7 +115,11 @@ fn all_claims(survey: &mut Survey) -> Vec<Claim> {
             claim(Holds::Extent(i as u32), record.is_directory(), extent.start, extent.pages);
         }
         let has_proof = match record.kind() {
-            FileType::Directory => has_an_entry(survey, ino, &record),
+            FileType::Directory => {
+                let bytes = record.size.min(u64::from(record.run_pages) * survey.image.layout.page);
+                let read = |offset, into: &mut [u8]| survey.image.read(at(record.run_start) + offset, into);
+                has_an_entry(read, ino, bytes, &mut slots_left)
+            }
             FileType::Symlink => true,
             _ => false,
         };
@@ -142,15 +148,21 @@ fn all_claims(survey: &mut Survey) -> Vec<Claim> {
     claims
 }
 
-/// Whether a directory's run holds an entry of that directory: then the run is the directory's.
-fn has_an_entry(survey: &Survey, ino: Ino, record: &Record) -> bool {
-    let bytes = record.size.min(u64::from(record.run_pages) * survey.image.layout.page);
-    (0..(bytes / SLOT_BYTES) as u32).any(|slot| {
-        let offset = u64::from(slot) * SLOT_BYTES;
-        let mut b = vec![0; (bytes - offset).min(5 * SLOT_BYTES) as usize];
-        survey.image.read(survey.image.layout.page_at(record.run_start) + offset, &mut b);
-        matches!(decode(ino, slot, &b), Some(Slot::Entry(..)))
-    })
+/// Whether the run of a directory, so many bytes of it, holds an entry of that directory: then the run is the
+/// directory's. `read` gets the bytes from an offset on; it is looked at so many slots that are left.
+fn has_an_entry(read: impl Fn(u64, &mut [u8]), ino: Ino, bytes: u64, slots_left: &mut u64) -> bool {
+    let mut buffer = [0; ENTRY_MAX];
+    for slot in 0..bytes / SLOT_BYTES {
+        let Some(left) = slots_left.checked_sub(1) else { return false };
+        *slots_left = left;
+        let offset = slot * SLOT_BYTES;
+        let b = &mut buffer[..(bytes - offset).min(ENTRY_MAX as u64) as usize];
+        read(offset, b);
+        if matches!(decode(ino, slot as u32, b), Some(Slot::Entry(..))) {
+            return true;
+        }
+    }
+    false
 }
 
 /// What nobody has, to give copies a place.
@@ -339,4 +351,30 @@ fn cut_off(survey: &mut Survey) {
 
 fn set_run(record: &mut Record, start: u32, pages: u32) {
     (record.run_start, record.run_pages) = if pages == 0 { (0, 0) } else { (start, pages) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::entry::encode;
+    use std::cell::Cell;
+
+    #[test]
+    fn directories_that_all_claim_the_same_run_are_looked_through_once() {
+        let entry = encode(3, 9, b"name", 7, FileType::Regular);
+        let mut run = [0; 16 * SLOT_BYTES as usize];
+        let at = 9 * SLOT_BYTES as usize;
+        run[at..at + entry.len()].copy_from_slice(&entry);
+        let reads = Cell::new(0);
+        let read = |offset: u64, into: &mut [u8]| {
+            reads.set(reads.get() + 1);
+            into.copy_from_slice(&run[offset as usize..][..into.len()]);
+        };
+        let proves = |ino, left: &mut u64| has_an_entry(read, ino, run.len() as u64, left);
+        assert!(proves(3, &mut 16) && !proves(4, &mut 16) && !proves(3, &mut 9));
+        reads.set(0);
+        let mut left = 16;
+        assert!((10..1000).all(|ino| !proves(ino, &mut left)));
+        assert_eq!(reads.get(), 16);
+    }
 }

@@ -74,13 +74,12 @@ pub(crate) fn reserve(
 
 /// Whether there is as much free space as a range lacks, wherever it is.
 fn has_room(parts: &Parts, body: &Body, range: &Range<u64>) -> bool {
-    let (page, huge) = (parts.store.layout.page, parts.store.layout.huge);
+    let page = parts.store.layout.page;
     let mut missing = 0;
     body.spans(range.start / page * page, range.end.next_multiple_of(page), |at, part| {
         missing += if at.is_none() { part.len() as u64 } else { 0 };
     });
-    let alloc = parts.space.alloc();
-    missing <= alloc.free_pages() * page + u64::from(alloc.free_segments()) * huge
+    missing <= parts.space.free_bytes(&parts.space.alloc())
 }
 
 fn reserve_run(parts: &Parts, state: &State, end: u64, threshold: u64) -> Result<Reservation> {

@@ -13,14 +13,21 @@ use pocketstone_media::Durable;
 /// Takes consecutive small pages: `roomy` of them if it can be, else `needed`; as a last resort others move
 /// out of the way.
 pub(crate) fn take_run(parts: &Parts, roomy: u32, needed: u32) -> Result<(u32, u32)> {
-    let usual = take_free_run(parts, roomy, needed);
+    let bytes = u64::from(needed) * parts.store.layout.page;
+    let usual = after_collection(parts, bytes, || parts.space.take_run(&parts.store, roomy, needed));
     usual.or_else(|error| mover::make_run(parts, needed).map(|start| (start, needed)).ok_or(error))
 }
 
-/// The same, but nobody moves.
+/// The same for those who can do with scattered pages, too: nobody moves, and where there is space enough, but in
+/// pieces, none is collected. That would look at every inode for each new file of a volume that was full once.
 pub(crate) fn take_free_run(parts: &Parts, roomy: u32, needed: u32) -> Result<(u32, u32)> {
     let bytes = u64::from(needed) * parts.store.layout.page;
-    after_collection(parts, bytes, || parts.space.take_run(&parts.store, roomy, needed))
+    let take = || parts.space.take_run(&parts.store, roomy, needed);
+    if let Some(taken) = take() {
+        return Ok(taken);
+    }
+    let is_short = parts.space.free_bytes(&parts.space.alloc()) < bytes;
+    if is_short { after_collection(parts, bytes, take) } else { Err(Error::NoSpace) }
 }
 
 /// Takes small pages wherever they are, best the ones from `after` on; huge pages are lent for them.

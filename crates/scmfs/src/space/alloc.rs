@@ -19,6 +19,8 @@ pub(crate) struct Alloc {
     free_in_segment: Vec<u32>,
     small_segments: u32,
     free_pages: u64,
+    /// No run of free small pages is longer: whoever looks for more need not look. `u32::MAX`: nobody knows.
+    longest_run: u32,
     pub inodes: InodeMap,
     // Next fit: the search goes on where the last one ended, which also spreads wear.
     next_page: u32,
@@ -37,6 +39,7 @@ impl Alloc {
             free_in_segment: vec![0; segments as usize],
             small_segments: 0,
             free_pages: 0,
+            longest_run: u32::MAX,
             inodes: InodeMap::new(layout),
             next_page: 0,
             next_segment: 0,
@@ -105,25 +108,28 @@ impl Alloc {
         None
     }
 
-    fn find_run(&self, count: u32, from: u32, end: u32) -> Option<u32> {
-        let mut start = self.next_free_page(from, end)?;
-        loop {
-            let used = self.next_used_page(start, end.min(start.saturating_add(count)));
-            if used - start == count {
-                return Some(start);
+    /// The first run of `count` free small pages from `from` on, before `end`; else how long the longest one there is.
+    fn find_run(&self, count: u32, from: u32, end: u32) -> Result<u32, u32> {
+        let (mut next, mut longest) = (from, 0);
+        while let Some(start) = self.next_free_page(next, end) {
+            next = self.next_used_page(start, end.min(start.saturating_add(count)));
+            if next - start == count {
+                return Ok(start);
             }
-            start = self.next_free_page(used, end)?;
+            longest = longest.max(next - start);
         }
+        Err(longest)
     }
 
     /// Takes `count` consecutive small pages; the number of the first.
     pub fn take_pages(&mut self, count: u32) -> Option<u32> {
-        if count == 0 || u64::from(count) > self.free_pages {
+        if count == 0 || u64::from(count) > self.free_pages || count > self.longest_run {
             return None;
         }
         let end = self.segment_count() * self.pages_per_segment;
         let from = if self.next_page < end { self.next_page } else { 0 };
-        let start = self.find_run(count, from, end).or_else(|| self.find_run(count, 0, end))?;
+        let found = self.find_run(count, from, end).or_else(|_| self.find_run(count, 0, end));
+        let start = found.inspect_err(|longest| self.longest_run = *longest).ok()?;
         self.use_pages(start, count);
         self.next_page = start + count;
         Some(start)
@@ -135,19 +141,17 @@ impl Alloc {
         if u64::from(count) > self.free_pages {
             return None;
         }
-        if let Some(start) = self.take_pages(count) {
-            return Some(vec![(start, count)]);
-        }
-        let mut runs = self.free_runs(0..self.segment_count() * self.pages_per_segment);
-        runs.sort_unstable_by_key(|(start, pages)| (std::cmp::Reverse(*pages), *start));
         let (mut taken, mut left) = (Vec::new(), count);
-        for (start, pages) in runs {
-            let part = pages.min(left);
-            self.use_pages(start, part);
-            taken.push((start, part));
-            left -= part;
-            if left == 0 {
-                break;
+        while left > 0 {
+            // Where none is that long, the search says how long the longest one is.
+            let part = left.min(self.longest_run);
+            match self.take_pages(part) {
+                Some(start) => {
+                    taken.push((start, part));
+                    left -= part;
+                }
+                None if self.longest_run == 0 => break,
+                None => {}
             }
         }
         Some(taken)
@@ -264,6 +268,22 @@ impl Alloc {
             self.free_in_segment[(page / self.pages_per_segment) as usize] += 1;
             self.free_pages += 1;
         }
+        self.note_free_run(start, count);
+    }
+
+    /// Notes how long the run may be that pages belong to, some of which have become free.
+    fn note_free_run(&mut self, start: u32, count: u32) {
+        /// So far before and after them it is looked.
+        const NEAR: u32 = 64;
+        if self.longest_run == u32::MAX {
+            return;
+        }
+        let end = self.segment_count() * self.pages_per_segment;
+        let (begin, limit) = (start.saturating_sub(NEAR), end.min((start + count).saturating_add(NEAR)));
+        let before = (begin..start).rev().take_while(|page| !self.page_used(*page)).count() as u32;
+        let after = self.next_used_page(start + count, limit) - (start + count);
+        let length = if before == NEAR || after == NEAR { u32::MAX } else { before + count + after };
+        self.longest_run = self.longest_run.max(length);
     }
 
     // --- huge pages -----------------------------------------------------------------------------
@@ -280,6 +300,7 @@ impl Alloc {
             self.set_pages(first, count, false);
             self.free_in_segment[segment as usize] = self.pages_per_segment;
             self.free_pages += u64::from(self.pages_per_segment);
+            self.longest_run = u32::MAX;
             self.small_segments += 1;
         }
         true
@@ -383,7 +404,7 @@ impl Alloc {
             *word = words.next().unwrap_or(u64::MAX);
         }
         self.inodes.load(words);
-        self.free_pages = 0;
+        (self.free_pages, self.longest_run) = (0, u32::MAX);
         for segment in 0..self.segment_count() {
             let (first, count) = self.pages_of(segment);
             if self.segments[segment as usize] == SMALL_ZONE {
@@ -463,6 +484,41 @@ mod tests {
             assert_eq!(a.free_run_count(), runs.len() as u64);
             assert_eq!(a.free_runs(0..320), runs);
         }
+    }
+
+    #[test]
+    fn scattered_pages_come_in_as_few_pieces_as_can_be_whatever_was_taken_and_freed_before() {
+        let layout = Layout::new(4 << 20, 4 << 20, 100, Geometry { page_bytes: 256, huge_bytes: 16384 }, false);
+        let mut random = pocketstone_random::Random::new(7);
+        let mut a = Alloc::new(&layout, 8);
+        assert!([0, 1, 2, 4, 7].into_iter().all(|segment| a.claim_segment(segment, SMALL_ZONE)));
+        let mut taken: Vec<(u32, u32)> = Vec::new();
+        for _ in 0..3000 {
+            if random.below(2) == 0 && !taken.is_empty() {
+                let (start, pages) = taken.swap_remove(random.below(taken.len() as u64) as usize);
+                a.free_page_run(start, pages);
+                continue;
+            }
+            let count = 1 + random.below(20) as u32;
+            let mut lengths: Vec<u32> = a.free_runs(0..512).into_iter().map(|(_, pages)| pages).collect();
+            lengths.sort_unstable_by_key(|pages| std::cmp::Reverse(*pages));
+            if random.below(2) == 0 {
+                let start = a.take_pages(count);
+                assert_eq!(start.is_some(), lengths.first().is_some_and(|longest| *longest >= count));
+                taken.extend(start.map(|start| (start, count)));
+                continue;
+            }
+            let Some(pieces) = a.take_scattered(count) else {
+                assert!(lengths.iter().sum::<u32>() < count);
+                continue;
+            };
+            assert_eq!(pieces.iter().map(|(_, pages)| *pages).sum::<u32>(), count);
+            let reach = |n: usize| lengths.iter().take(n).sum::<u32>() >= count;
+            assert!(reach(pieces.len()) && !reach(pieces.len() - 1), "{pieces:?} of {lengths:?}");
+            taken.extend(pieces);
+        }
+        let free = a.free_runs(0..512).iter().map(|(_, pages)| u64::from(*pages)).sum::<u64>();
+        assert_eq!(a.free_pages(), free);
     }
 
     #[test]

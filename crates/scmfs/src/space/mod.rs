@@ -82,8 +82,12 @@ impl Space {
 
     /// Whether free space is below the low-water mark.
     pub fn is_low(&self, alloc: &Alloc) -> bool {
-        let free = alloc.free_pages() * self.page + u64::from(alloc.free_segments()) * self.huge;
-        free < self.low_water_bytes(alloc)
+        self.free_bytes(alloc) < self.low_water_bytes(alloc)
+    }
+
+    /// Free small and huge pages together, in bytes.
+    pub fn free_bytes(&self, alloc: &Alloc) -> u64 {
+        alloc.free_pages() * self.page + u64::from(alloc.free_segments()) * self.huge
     }
 
     pub fn low_water_bytes(&self, alloc: &Alloc) -> u64 {

@@ -17,6 +17,7 @@
 use super::persist;
 use crate::defects;
 use crate::format::bytes::{get_u32, get_u64, put_u32, put_u64};
+use crate::format::entry::ENTRY_MAX;
 use crate::format::inode::{Half, decode_half, halves, newer};
 use crate::format::layout::{Layout, MAPPING_BYTES, MOST_SEQUENCE, SLOT_BYTES, VERSION_BYTES};
 use crate::format::mapping::Mapping;
@@ -87,8 +88,9 @@ impl Transaction {
         self.record.resize(self.record.len().next_multiple_of(8), 0);
     }
 
-    /// Zeros to store.
+    /// Zeros to store in place of an entry of a directory, or a part of one.
     pub fn zero(&mut self, at: u64, bytes: u32) {
+        debug_assert!(bytes <= ENTRY_MAX as u32);
         self.item(at, bytes, KIND_ZERO);
     }
 }
@@ -118,7 +120,8 @@ pub(crate) fn items(record: &[u8]) -> impl Iterator<Item = Option<Item<'_>>> {
         let kind = get_u32(record, at + 12);
         at += ITEM_BYTES;
         match kind {
-            KIND_ZERO => Some(Some(Item::Zero(offset, bytes as u64))),
+            // More would take memory that the record itself does not show.
+            KIND_ZERO if bytes <= ENTRY_MAX => Some(Some(Item::Zero(offset, bytes as u64))),
             KIND_BYTES | KIND_MAPPING if bytes <= record.len() - at => {
                 let body = &record[at..at + bytes];
                 at = (at + bytes).next_multiple_of(8);
@@ -238,12 +241,15 @@ pub(crate) fn find(medium: &Medium, layout: &Layout, uuid: &[u8; 16]) -> Option<
         position += SLOT_BYTES;
     }
     found.sort_unstable();
-    found.into_iter().find_map(|(_, position, bytes)| {
-        let mut record = vec![0; bytes as usize];
+    // What looks like headers may overlap: the memory of one record serves all.
+    let mut record = Vec::new();
+    let newest = found.into_iter().find(|(_, position, bytes)| {
+        record.resize(*bytes as usize, 0);
         medium.read(layout.journal_at + position, &mut record);
-        let is_valid = record_crc(&record, seed, position) == get_u32(&record, 16);
-        (is_valid || defects::on(defects::RECORD_CRC)).then_some((position, record))
-    })
+        let is_valid = record_crc(&record, seed, *position) == get_u32(&record, 16);
+        is_valid || defects::on(defects::RECORD_CRC)
+    });
+    newest.map(|(_, position, _)| (position, record))
 }
 
 /// The stores that bring a volume to the state after its newest record: `(offset, bytes)`. Versions of
@@ -261,7 +267,7 @@ pub(crate) fn replay(medium: &Medium, layout: &Layout, record: &[u8]) -> Vec<(u6
     for item in items(record).flatten() {
         match item {
             Item::Bytes(at, bytes) => store(at, bytes.to_vec()),
-            Item::Zero(at, bytes) => store(at, vec![0; bytes.min(medium.bytes()) as usize]),
+            Item::Zero(at, bytes) => store(at, vec![0; bytes as usize]),
             Item::Mapping(at, bytes) if table.contains(&at) && bytes.len() as u64 == MAPPING_BYTES => {
                 store(at, bytes.to_vec());
                 store(layout.mirrored(at), bytes.to_vec());
@@ -277,4 +283,21 @@ fn is_stale_version(medium: &Medium, layout: &Layout, at: u64, bytes: &[u8]) -> 
     let sequence = get_u32(bytes, 0);
     halves(medium, layout, ino).into_iter().any(|half| matches!(half, Half::Valid(there, _) if newer(there, sequence)))
         || decode_half(ino, sequence & 1, bytes) == Half::Torn
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_ends_at_zeros_that_are_more_than_an_entry() {
+        for (bytes, expected) in [(ENTRY_MAX as u32, vec![true; 3]), (ENTRY_MAX as u32 + 1, vec![true, false])] {
+            let mut tx = Transaction::new();
+            tx.bytes(64, b"before");
+            tx.item(128, bytes, KIND_ZERO);
+            tx.bytes(1024, b"behind");
+            put_u32(&mut tx.record, 20, tx.items);
+            assert_eq!(items(&tx.record).map(|item| item.is_some()).collect::<Vec<_>>(), expected, "{bytes}");
+        }
+    }
 }
