@@ -30,6 +30,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+/// What the kernel of a virtual board starts, from its initramfs.
+const INIT: &str = "/init";
+
 const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER [copied] (copied: each setting is said over \
     standard input, a socket, before it is made)
        pocketstone-runner serve FOLDER PATIENCE_S [own-mounts] (takes \
@@ -65,7 +68,8 @@ const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER [copied] 
        pocketstone-runner version";
 
 fn main() -> ExitCode {
-    if std::process::id() == 1 {
+    // In a container that starts it, its number is 1, too.
+    if std::process::id() == 1 && std::env::args_os().next().is_some_and(|program| program == INIT) {
         init::main();
     }
     if guard::is_guard() {
