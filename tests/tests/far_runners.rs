@@ -1,9 +1,11 @@
 //! The runner for boards of other processors: static programs that run there without anything else.
 
 use pocketstone_board::{runner_architectures, runner_compiler, static_runner};
-use pocketstone_testing::{Need, or_skip, program, say};
-use pocketstone_tests::command::run;
+use pocketstone_core::board::{Ability, Board, Capabilities, Places};
+use pocketstone_testing::{Need, or_skip, program, root, say};
+use pocketstone_tests::command::{binary, run};
 use pocketstone_tests::context;
+use pocketstone_workload::plan::{Order, Request};
 use std::fs;
 use std::process::Command;
 
@@ -53,4 +55,39 @@ fn the_runner_of_each_processor_is_static_and_runs() {
     for (_, architecture) in runner_architectures() {
         runs(architecture);
     }
+}
+
+/// Its first process there is the runner, as in a container.
+#[test]
+fn a_runner_with_process_numbers_of_its_own_is_no_virtual_boards_and_traces_nothing() {
+    or_skip!(root());
+    let contained = |words: &[&str]| {
+        let runner = binary().with_file_name("pocketstone-runner");
+        let mut command = Command::new("unshare");
+        run(command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]).arg(runner).args(words)).ends_with(0)
+    };
+    contained(&["version"]).says(&["pocketstone-runner "]);
+
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let capabilities = Capabilities {
+        disposable: true,
+        deterministic: false,
+        parallel: 1,
+        flash_counters: Ability::Unknown,
+        tracing: Ability::Unknown,
+        power_meters: Ability::Unknown,
+        processor_counters: Ability::Unknown,
+        power_cuts: Ability::Unknown,
+        chip_faults: Ability::Unknown,
+        accesses: Ability::Unknown,
+    };
+    let request = Request {
+        board: Board { capabilities, places: Places::default(), settings: Vec::new() },
+        order: Order::Abilities,
+    };
+    let order = folder.path().join("order.json");
+    fs::write(&order, serde_json::to_vec(&request).unwrap()).unwrap();
+    contained(&["order", order.to_str().unwrap(), folder.path().to_str().unwrap()]);
+    let reply = fs::read_to_string(folder.path().join("reply.json")).unwrap();
+    assert!(reply.contains("\"kernel tracing\":{") && reply.contains("process numbers of its own"), "{reply}");
 }

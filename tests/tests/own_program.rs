@@ -230,15 +230,30 @@ fn nothing_that_a_program_started_is_left() {
     let left: u32 = left.trim().parse().unwrap();
     assert!(Process::of(left).is_none_or(|process| process.name != "sleep" || process.ended), "{left} still runs");
 
-    // The lab is killed while it runs.
-    let mut killed = pocketstone(home.path(), &["run", "--output", "b", "--", "sleep", "1000"]);
+    // So is what has a session of its own, of a parent that is gone, and starts itself anew; it is told.
+    let line = "(setsid sh -c 'n=0; while :; do sh -c \"sleep 1000 & echo \\$!\"; \
+                n=$((n+1)); test $n -lt 20 || sleep 1000; done' &); sleep 1";
+    let arguments =
+        ["run", "--repetitions", "1", "--set", "file_system=tmpfs", "--output", "c", "--", "sh", "-c", line];
+    lab(home.path(), &arguments).ends_with(0).says(&["left running", "sh, sleep"]);
+    let left: String = results::value(&home.path().join("c"), sql);
+    assert!(left.lines().count() >= 2, "{left}");
+    for left in left.lines().map(|pid| pid.parse().unwrap()) {
+        assert!(Process::of(left).is_none_or(|process| process.name != "sleep" || process.ended), "{left} still runs");
+    }
+
+    // The lab is killed while it runs, with a daemon.
+    let line = "(setsid sleep 1000 &); sleep 1001";
+    let mut killed = pocketstone(home.path(), &["run", "--output", "b", "--", "sh", "-c", line]);
     let mut killed = killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let sleeping = || Process::descendants(killed.id()).into_iter().find(|process| process.name == "sleep");
-    until("the program runs", || sleeping().is_some());
-    let program = sleeping().unwrap();
+    let sleeping = || -> Vec<Process> {
+        Process::descendants(killed.id()).into_iter().filter(|process| process.name == "sleep").collect()
+    };
+    until("the program runs", || sleeping().len() == 2);
+    let programs = sleeping();
     killed.kill().unwrap();
     killed.wait().unwrap();
-    until("the program has ended", || !program.runs());
+    until("the program and the daemon have ended", || programs.iter().all(|program| !program.runs()));
 }
 
 const STUDY: &str = r#"title = "t"

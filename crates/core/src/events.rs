@@ -127,7 +127,7 @@ pub enum SystemCall {
     Read = 0,
     /// write, pwrite64, writev, pwritev.
     Write = 1,
-    /// fsync, fdatasync, msync, sync_file_range.
+    /// fsync, fdatasync, msync, sync, syncfs, sync_file_range.
     Sync = 2,
     /// open, openat.
     Open = 3,

@@ -80,12 +80,15 @@ macro_rules! system_calls {
     };
 }
 
-const SYSTEM_CALLS: [&str; 64] = system_calls!(
+const SYSTEM_CALLS: [&str; 68] = system_calls!(
     "read" "pread64" "readv" "preadv" "preadv2" "write" "pwrite64" "writev" "pwritev" "pwritev2" "sendfile"
     "sendfile64" "copy_file_range" "splice" "fsync" "fdatasync"
-    "msync" "sync_file_range" "sync_file_range2" "open" "openat" "openat2" "creat" "close" "unlink" "unlinkat"
-    "ftruncate" "ftruncate64" "fallocate" "fcntl" "fcntl64" "flock"
+    "msync" "sync" "syncfs" "sync_file_range" "sync_file_range2" "open" "openat" "openat2"
+    "creat" "close" "unlink" "unlinkat" "ftruncate" "ftruncate64" "fallocate" "fcntl" "fcntl64" "flock"
 );
+
+/// Calls that hand over requests which are carried out beside the program: what they read and write is in no call.
+const QUEUES: [&str; 2] = ["io_submit", "io_uring_enter"];
 
 /// Calls that make descriptors known by other numbers.
 const DUPLICATIONS: [&str; 6] = [
@@ -194,6 +197,9 @@ impl Recorder {
             return Err(Error::board("this kernel has no event that can be recorded")
                 .hint("use a kernel with CONFIG_TRACING and CONFIG_FTRACE_SYSCALLS"));
         }
+        if system_calls {
+            recorder.look_for_queues()?;
+        }
         if system_calls && recorder.unavailable.iter().all(|u| u.what != Quantity::SystemCalls) {
             recorder.name_opened_files();
         }
@@ -218,6 +224,12 @@ impl Recorder {
             instance.enable(event)?;
         }
         Ok(())
+    }
+
+    /// Has calls be recorded that make the others no account of what is read and written.
+    fn look_for_queues(&self) -> Result<()> {
+        let events = QUEUES.map(|call| format!("syscalls/sys_enter_{call}"));
+        events.iter().filter(|event| self.process.has(event)).try_for_each(|event| self.process.enable(event))
     }
 
     fn name_opened_files(&mut self) {
@@ -313,7 +325,8 @@ impl Recorder {
                 }
             }
         }
-        let unavailable = std::mem::take(&mut self.unavailable);
+        let mut unavailable = std::mem::take(&mut self.unavailable);
+        unavailable.extend(queued(&reading.left_out));
         Ok(Recording { log, threads, left_out: reading.left_out, unavailable })
     }
 
@@ -352,6 +365,33 @@ impl Recorder {
     }
 }
 
+/// What cannot be said of a program that has used queues of requests.
+fn queued(left_out: &BTreeMap<String, u64>) -> Option<Unavailable> {
+    let used = QUEUES.iter().find(|call| left_out.contains_key(&ftrace::not_used(call)))?;
+    Some(Unavailable {
+        what: Quantity::SystemCalls,
+        why: format!("the program hands over requests by {used}; what they read and write is not in its calls"),
+        cure: "have it use read and write: of fio, ioengine=psync".into(),
+    })
+}
+
 fn threads_of(pid: u32) -> Result<Vec<u32>> {
     usage::threads(pid).board(|| format!("no process {pid} to record"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_of_a_program_with_queues_of_requests_are_no_account_of_it() {
+        let line = |call: &str| format!("fio-7 [000] .... 1.0: sys_{call}\n");
+        let of = |text: String| queued(&ftrace::read(text.as_bytes(), &ftrace::Context::default()).unwrap().left_out);
+        let submits = "io_submit(ctx_id: 7f00, nr: 1, iocbpp: 7ffe)";
+        let missing = of(line("fsync(fd: 3)") + &line(submits)).unwrap();
+        assert_eq!(missing.what, Quantity::SystemCalls);
+        assert!(missing.why.contains("io_submit") && !missing.cure.is_empty());
+        assert!(of(line("io_uring_enter(fd: 4, to_submit: 1)")).is_some());
+        assert_eq!(of(line("fsync(fd: 3)") + &line("newfstatat(dfd: 3)")), None);
+    }
 }

@@ -17,12 +17,15 @@ use pocketstone_core::board::Setting;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use rustix::fs::FlockOperation;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The runner's subcommand that [`watchdog_main`] is.
 pub const WATCHDOG: &str = "watchdog";
@@ -36,6 +39,11 @@ const RESTORED_ENDING: &str = "restored";
 const COPIED: &str = "lab-";
 /// How many journals it is known of at most that they are carried out: a lab that never comes back asks for none.
 const MOST_RESTORED: usize = 32;
+/// How long a command that sets or undoes something may take, and how often it is looked whether it has ended.
+const LIMIT: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(5);
+/// Bytes of what it says that are told at most.
+const SAID_BYTES: u64 = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
@@ -132,7 +140,8 @@ impl Settings {
     /// Makes a setting of a board.
     ///
     /// # Errors
-    /// As [`Settings::set`]; `ErrorKind::Board` if a command cannot be started or fails. It is undone all the same.
+    /// As [`Settings::set`]; `ErrorKind::Board` if a command cannot be started, fails, or takes longer than a minute.
+    /// It is undone all the same.
     pub fn make(&mut self, setting: &Setting) -> Result<()> {
         match setting {
             Setting::File { file, value } => self.set(file, value).map(drop),
@@ -263,13 +272,47 @@ fn run(words: &[String]) -> Result<()> {
         return Err(Error::user("a setting's command is empty").hint("correct `settings` in the board's profile"));
     };
     let failed = || format!("cannot run `{line}`");
-    let ran = Command::new(program).args(arguments).stdin(Stdio::null()).output().board(failed)?;
-    if ran.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&ran.stderr).trim().to_owned();
-    let error = Error::board(format!("`{line}` failed ({}): {said}", ran.status));
+    // What it leaves in the background may say something for as long as it likes: nobody waits for the end of that.
+    let mut errors = nameless_file()?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+    let mut child = command.stderr(errors.try_clone().board(failed)?).spawn().board(failed)?;
+    let status = ended_within(&mut child, LIMIT).board(failed)?;
+    let why = match status {
+        Some(status) if status.success() => return Ok(()),
+        Some(status) => format!("failed ({status})"),
+        None => format!("did not end within {} s and was killed", LIMIT.as_secs()),
+    };
+    let mut said = Vec::new();
+    let read = errors.rewind().and_then(|()| errors.take(SAID_BYTES).read_to_end(&mut said));
+    read.board(failed)?;
+    let error = Error::board(format!("`{line}` {why}: {}", String::from_utf8_lossy(&said).trim()));
     Err(error.hint("try it on the board, and correct `settings` in its profile"))
+}
+
+/// Waits for a child that leads a process group; `None` if it did not end in time, and its group was killed.
+fn ended_within(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if begin.elapsed() >= limit {
+            let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+            return child.wait().map(|_| None);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// A file that is gone when nobody has it open any more.
+fn nameless_file() -> Result<File> {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let path = std::env::temp_dir().join(format!("pocketstone-{}-{}", std::process::id(), since_epoch.as_nanos()));
+    let failed = || format!("cannot make {}", path.display());
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path).board(failed)?;
+    fs::remove_file(&path).board(failed)?;
+    Ok(file)
 }
 
 /// Writes values back, the last change first. What failed comes back, oldest first, with the first error.

@@ -9,6 +9,7 @@ pub(crate) use session::{Session, program};
 
 use crate::conditions::Machine;
 use crate::ftrace::Context;
+use crate::left::numbers_are_the_kernels;
 use crate::perfetto;
 use crate::recorder::Recording;
 use crate::usage;
@@ -59,6 +60,7 @@ impl Traced {
     /// `ErrorKind::Board` if there is no `perfetto` here, or it does not record, with the fix as its hint.
     pub fn start(pid: u32, children: bool) -> Result<Traced> {
         let program = program()?;
+        numbers_are_the_kernels()?;
         let session = Session::start(&program, "events", CONFIG, perfetto::has_events)?;
         let begun_ns = boot_ns();
         let threads = threads_of(pid);

@@ -1,6 +1,6 @@
 //! A tracing instance of our own: events and a ring buffer that nobody else uses.
 
-use crate::left::{namespace, runs};
+use crate::left::{namespace, numbers_are_the_kernels, runs};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use rustix::io::Errno;
@@ -87,9 +87,10 @@ impl Instance {
     /// is removed.
     ///
     /// # Errors
-    /// `ErrorKind::Board` if tracefs refuses.
+    /// `ErrorKind::Board` if tracefs refuses, or processes have other numbers here than those in its events.
     pub fn new(name: &str, buffer_kib: u64) -> Result<Self> {
         let root = root()?;
+        numbers_are_the_kernels()?;
         remove_left(&root);
         // Two measurements on one machine, by two processes or threads, must not share events.
         let number = INSTANCES.fetch_add(1, Ordering::Relaxed);

@@ -18,7 +18,7 @@ use measure::informs;
 use pocketstone_core::Error;
 use pocketstone_core::board::OWN_MOUNTS;
 use pocketstone_core::error::Context as _;
-use pocketstone_engine::command::{GATE, GUARD, gate, guard};
+use pocketstone_engine::command::{GATE, KEEPER, gate, keep};
 use pocketstone_engine::database::serve_informing;
 use pocketstone_mount::guard;
 use pocketstone_probe::command::{self, Options};
@@ -29,6 +29,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
+
+/// What the kernel of a virtual board starts, from its initramfs.
+const INIT: &str = "/init";
 
 const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER [copied] (copied: each setting is said over \
     standard input, a socket, before it is made)
@@ -55,7 +58,7 @@ const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER [copied] 
        pocketstone-runner \
     gate LINE (waits for a byte and runs a command line, for the cell that starts it)
        pocketstone-runner \
-    guard GROUP (kills a process group if its cell is killed, for the cell that starts it)
+    keeper LINE (is the parent of a command line, and ends whatever that leaves running, for the cell that starts it)
        pocketstone-runner \
     watchdog JOURNAL (restores settings, for the cell that starts it)
        pocketstone-runner flashmon [--summary \
@@ -65,7 +68,8 @@ const USAGE: &str = "usage: pocketstone-runner order ORDER.json FOLDER [copied] 
        pocketstone-runner version";
 
 fn main() -> ExitCode {
-    if std::process::id() == 1 {
+    // In a container that starts it, its number is 1, too.
+    if std::process::id() == 1 && std::env::args_os().next().is_some_and(|program| program == INIT) {
         init::main();
     }
     if guard::is_guard() {
@@ -107,7 +111,7 @@ fn main() -> ExitCode {
             ExitCode::from(serve_informing(Path::new(task), input, output, informs))
         }
         [GATE, line] => exit(gate(line)),
-        [GUARD, group] => exit(guard(group)),
+        [KEEPER, line] => exit(keep(line)),
         ["watchdog", ..] => exit(watchdog_main(&arguments[1..])),
         ["flashmon", ..] => match Options::parse(&arguments[1..]).and_then(|o| command::run(&o)) {
             Ok((report, status)) => {

@@ -24,6 +24,11 @@ use std::io::{BufRead, Read};
 use system_calls::Folder;
 use threads::Call;
 
+/// The reason by which starts of a system call are counted that no log follows.
+pub(crate) fn not_used(call: &str) -> String {
+    format!("event not used: sys_{call}")
+}
+
 /// The event that names the file which a thread is opening, defined by the recorder where it can.
 pub(crate) const OPEN_NAME: &str = "pocketstone_open";
 
@@ -294,7 +299,7 @@ impl<'a> Reader<'a> {
                 };
                 self.threads.moves(line.pid, folder);
             }
-            return Ok(Some(format!("event not used: sys_{name}")));
+            return Ok(Some(not_used(name)));
         };
         let file = match (called.fd, called.name) {
             (Some(fd), _) => self.files.of(self.process(line), fd),

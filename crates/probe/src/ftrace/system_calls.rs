@@ -39,7 +39,9 @@ pub(super) fn kind(name: &str) -> Option<SystemCall> {
         // With the write of what they read.
         "sendfile" | "sendfile64" | "copy_file_range" | "splice" => SystemCall::Read,
         "write" | "pwrite64" | "writev" | "pwritev" | "pwritev2" => SystemCall::Write,
-        "fsync" | "fdatasync" | "msync" | "sync_file_range" | "sync_file_range2" => SystemCall::Sync,
+        "fsync" | "fdatasync" | "msync" | "sync" | "syncfs" | "sync_file_range" | "sync_file_range2" => {
+            SystemCall::Sync
+        }
         "open" | "openat" | "openat2" | "creat" => SystemCall::Open,
         "close" => SystemCall::Close,
         "unlink" | "unlinkat" => SystemCall::Delete,
@@ -81,6 +83,8 @@ pub(super) fn enter<'a>(name: &str, arguments: &'a str, narrow: bool) -> Result<
             called.name = quoted(arguments, "pathname");
         }
         "msync" => called.bytes = must("len")?,
+        // Of all files.
+        "sync" => {}
         "sendfile" | "sendfile64" => {
             (called.fd, called.copies_to) = (Some(descriptor(must("in_fd")?)), Some(descriptor(must("out_fd")?)));
             called.bytes = must("count")?;
@@ -202,6 +206,9 @@ mod tests {
         let old = enter("fcntl64", "fd: 1f, cmd: d, arg: bed7f1a0", true).unwrap().unwrap();
         assert_eq!((old.call, old.fd), (SystemCall::Lock, Some(31)));
         assert_eq!(enter("unlinkat", "dfd: 0xffffff9c, pathname: 0x55, flag: 0x200", false), Ok(None));
+        let sync = |name, arguments| enter(name, arguments, false).unwrap().map(|called| (called.call, called.fd));
+        assert_eq!(sync("sync", ""), Some((SystemCall::Sync, None)));
+        assert_eq!(sync("syncfs", "fd: 0x4"), Some((SystemCall::Sync, Some(4))));
         assert_eq!(enter("newfstatat", "dfd: 3", false), Ok(None));
         assert_eq!(duplicates("dup", "fildes: 0x1f"), Some(31));
         assert_eq!(duplicates("dup2", "oldfd: 3, newfd: 1"), Some(3));

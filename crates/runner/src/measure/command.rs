@@ -7,11 +7,12 @@ use crate::volume::{Home, Opened, empty_folder};
 use pocketstone_core::database::Condition;
 use pocketstone_core::error::Context as _;
 use pocketstone_core::log::{Call, encode_calls};
-use pocketstone_core::outcome::{CommandOutcome, Outcome};
+use pocketstone_core::outcome::{CommandOutcome, Outcome, Quantity, Unavailable};
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::command::Waiting;
 use pocketstone_workload::CommandSpec;
 use pocketstone_workload::command::SEED_VARIABLE;
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -106,6 +107,7 @@ impl Work for OnCommand<'_> {
         let call = Call { start_ns, latency_ns: end_ns - start_ns, intended_ns: start_ns };
         gathered.keep("calls.bin", &encode_calls(&[call]))?;
         let outcome = &mut gathered.outcome;
+        outcome.unavailable.extend(left(ended.left));
         (outcome.start_ns, outcome.end_ns, outcome.calls) = (start_ns, end_ns, 1);
         outcome.command = Some(CommandOutcome {
             pid,
@@ -117,4 +119,13 @@ impl Work for OnCommand<'_> {
         });
         Ok(())
     }
+}
+
+/// What is to be said of processes that a command left running.
+fn left(names: BTreeSet<String>) -> Option<Unavailable> {
+    (!names.is_empty()).then(|| Unavailable {
+        what: Quantity::Other("what the command left running".into()),
+        why: format!("killed at its end: {}", names.into_iter().collect::<Vec<_>>().join(", ")),
+        cure: "have the command wait for what it starts, or end it".into(),
+    })
 }
