@@ -176,6 +176,14 @@ impl Direct<'_> {
         self.size().0
     }
 
+    /// The file's size, unless another process may be appending; `None`, too, without an entry that lies still.
+    pub fn known_size(&self) -> Option<u64> {
+        let sequence = self.begin().ok()?;
+        let (size, others_append) = self.size();
+        fence(Ordering::Acquire);
+        (self.entry.sequence() == sequence && !others_append).then_some(size)
+    }
+
     /// An even sequence, with the entry still the file's.
     #[inline]
     fn begin(&self) -> Result<u64, Why> {

@@ -337,6 +337,12 @@ impl Session {
         answer.is_ok()
     }
 
+    /// How long a file is, by this process's own appends and those by the kernel; `None`: others append to it, or it is
+    /// being changed, or is not served.
+    pub fn size(&self, file: File) -> Option<u64> {
+        self.direct(file)?.known_size()
+    }
+
     fn direct(&self, file: File) -> Option<Direct<'_>> {
         let entry = Entry::of(&self.table, file.index)?;
         let own = self.slots.as_ref().map(|slots| (slots, file.index));

@@ -122,6 +122,12 @@ impl Number {
         is_seen.then(|| (closes, opened.shared.load(Ordering::SeqCst)))
     }
 
+    /// Whether its open file is this process's alone, if all is seen that happens.
+    #[inline]
+    pub fn is_own(&self, watch: &Watch) -> bool {
+        self.seen(watch).is_some_and(|(_, shared)| watch.shared.quiet() == Some(shared))
+    }
+
     /// What counts for a number that is made a copy of this one; `None`: it was not seen how this one was opened.
     pub fn before_copying(&self, watch: &Watch) -> Option<(u64, Before)> {
         let (closes, shared) = self.seen(watch)?;

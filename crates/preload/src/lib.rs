@@ -6,8 +6,10 @@
 //! ([`pocketstone_lease`]); and `mmap` with `MAP_SHARED`, where the mount permits that. Everything else, and every
 //! doubt, is the kernel's, exactly as without this library.
 //!
-//! **Descriptors and offsets are the kernel's.** A direct `read` or `write` claims its range by one lseek(2), and gives
-//! back what it did not use by another. So fork, exec, dup and descriptors that are sent need nothing.
+//! **Descriptors and offsets are the kernel's.** A direct `read` or `write` moves the offset by lseek(2), which is a
+//! step of its own: so nobody else may have the offset (`transfer`). A program of one thread reads and writes directly
+//! at the offsets of what it has opened itself, once it is trusted; all other calls at an offset are the kernel's, but
+//! for writes by `O_APPEND`, which do not go by it.
 //!
 //! **What a number means** is asked of the kernel at each call (statx(2), F_GETFL), unless every close is seen: all
 //! functions of libc that close or replace a descriptor are hooked (`watch`), and all other code of the process was
@@ -26,8 +28,9 @@
 //!
 //! - A wild pointer is no EFAULT, but ends the program by a signal, as any other use of it does. Addresses that no
 //!   program has (below 64 KiB, above its address space) are handed to the kernel, which says EFAULT.
-//! - Two calls at once on a shared offset: a read at the end of the file claims, and gives back; in between the others
-//!   see the offset too far. The same if a process is killed, or a signal handler jumps away, in that moment.
+//! - A signal handler that jumps out of a direct read or write at the offset leaves the offset behind it.
+//! - Several processes or threads append at once by one `O_WRONLY | O_APPEND` descriptor: where lseek(2) says that it
+//!   is afterwards is the end of any of their writes, which go to the end all the same.
 //! - inotify(7) and fanotify(7) do not see direct calls.
 //! - A limit of file sizes that another process, or a raw system call, sets is not seen; nor a raw system call that
 //!   installs a filter of system calls. (By prctl(2) it is: everything goes by the kernel from then on.)
@@ -79,10 +82,17 @@ fn variable(name: &CStr) -> Option<&'static CStr> {
     (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
 }
 
+/// Whether valgrind runs the program: the stacks that it has, its system calls and what it may reach are valgrind's to
+/// know. It has a library of its own loaded into whatever it runs.
+fn runs_in_valgrind() -> bool {
+    let libraries = variable(c"LD_PRELOAD").map(CStr::to_bytes).unwrap_or_default();
+    libraries.windows(b"/vgpreload_".len()).any(|word| word == b"/vgpreload_")
+}
+
 /// Run by the loader, before the program.
 extern "C" fn begin(_arguments: c_int, _values: *const *const c_char, _environment: *const *const c_char) {
     let wanted = variable(c"SCMFS_PRELOAD").map(CStr::to_bytes);
-    if wanted == Some(b"off") || !replace::is_preloaded() {
+    if wanted == Some(b"off") || !replace::is_preloaded() || runs_in_valgrind() {
         return;
     }
     let Some(memory) = raw::memory(size_of::<State>()) else { return };

@@ -61,6 +61,18 @@ pub struct Call {
     pub at: Option<i64>,
 }
 
+impl Call {
+    /// What it costs that the kernel does it, for want of trust: in questions to the kernel, each of which takes a
+    /// microsecond.
+    fn lost(&self) -> u32 {
+        match self.direction {
+            // The copy, at least; and the server's time when the kernel does not have the pages.
+            Direction::Read => 1 + (self.bytes / 4096).min(64) as u32,
+            Direction::Write => 50,
+        }
+    }
+}
+
 /// A call that can be direct: the descriptor means this file, and may be used so.
 struct Ready {
     state: &'static State,
@@ -69,6 +81,8 @@ struct Ready {
     known: Known,
     /// By `O_APPEND`: at the end of the file, wherever that is.
     at_end: bool,
+    /// As F_GETFL has them, but for those that do not matter to the call.
+    flags: c_int,
 }
 
 /// A look at a number that has had some calls.
@@ -137,7 +151,11 @@ fn ready<'a>(call: &Call, place: &'a mut Option<Ready>) -> Result<&'a Ready, Rea
             return Err(Reason::Limit);
         }
     }
-    let ready = place.insert(Ready { state, descriptor, session, known, at_end: false });
+    let ready = place.insert(Ready { state, descriptor, session, known, at_end: false, flags: 0 });
+    // It need not be asked what can only be the kernel's. Of a write it has to be known whether the offset matters.
+    if call.at.is_none() && call.direction == Direction::Read && !ready.may_be_alone() {
+        return Err(Reason::Shared);
+    }
     let flags = match ready.flags(call) {
         // Another file has the number: it will be used as those before it.
         Err(Reason::Changed) if state.pace.is_busy() => ready.anew(call)?,
@@ -154,13 +172,20 @@ fn ready<'a>(call: &Call, place: &'a mut Option<Ready>) -> Result<&'a Ready, Rea
         }
         (Direction::Write, _) => None,
     };
-    match refused {
-        Some(reason) => {
-            descriptor.went_not(REST_WRITES);
-            Err(reason)
-        }
-        None => Ok(ready),
+    if let Some(reason) = refused {
+        descriptor.went_not(REST_WRITES);
+        return Err(reason);
     }
+    ready.flags = flags;
+    if call.at.is_some() || ready.is_alone() || ready.at_end && !ready.is_read_too() {
+        return Ok(ready);
+    }
+    trust::missed(state, call.lost());
+    if ready.at_end {
+        // The kernel leaves the offset where it takes the end to be.
+        raw::ask_size(call.fd);
+    }
+    Err(Reason::Shared)
 }
 
 impl Ready {
@@ -168,6 +193,43 @@ impl Ready {
     #[inline]
     fn is_proven(&self) -> bool {
         trust::holds(self.state) && self.known.proof.holds(&self.state.watch, &self.descriptor.number)
+    }
+
+    /// Whether nobody but this thread has anything to do with the offset of the open file: it was opened by this
+    /// process, as all of whose calls are seen that could give it to another one, and there is one thread.
+    ///
+    /// A direct call at the offset is two steps or more, which are one for the kernel: it reads or stores, and moves
+    /// the offset, with the open file's lock held. In between, whoever else has the open file finds an offset that
+    /// belongs to a call which has not happened, or only half: he would write behind the end of the file, or over what
+    /// another one has just written, and a process that is killed there would leave it so. The kernel has no way to
+    /// compare an offset and move it. So the offset must be nobody else's. It is somebody's
+    ///
+    /// - who has started this process, or was started by it: fork(2), vfork(2) and posix_spawn(3) with or without
+    ///   execve(2) leave both with one open file. What was open when this program began is never taken for its own
+    ///   (`prog > file` is, but nothing says so), nor what was open before a child was made, in either of them;
+    /// - who got it by a message (SCM_RIGHTS): neither what was open before one was sent is taken for this process's
+    ///   own, nor what came by one, for nobody has seen that opened here;
+    /// - of this process by another number (dup(2), F_DUPFD): that number is used by this thread, too;
+    /// - of this process in another thread;
+    /// - not by opening /proc/PID/fd/N: that is another open file, with an offset of its own.
+    ///
+    /// What is left is a handler of a signal that comes between two steps. It finds the offset where it is when the
+    /// call is over: it was moved before, by exactly what will be done ([`Ready::at_offset`]).
+    #[inline]
+    fn is_alone(&self) -> bool {
+        raw::is_single() && self.is_proven() && self.known.proof.is_own(&self.state.watch)
+    }
+
+    /// Whether that can turn out when it is asked.
+    #[inline]
+    fn may_be_alone(&self) -> bool {
+        raw::is_single() && trust::is_possible() && self.descriptor.number.is_own(&self.state.watch)
+    }
+
+    /// Whether it is open to be read, too: then the offset matters even if writes go to the end.
+    #[inline]
+    fn is_read_too(&self) -> bool {
+        self.flags & libc::O_ACCMODE != libc::O_WRONLY
     }
 
     /// How the file is open, if the descriptor means it.
@@ -251,7 +313,117 @@ impl Ready {
         outcome
     }
 
-    /// The call at the end of the file; where that was.
+    /// The call at the offset of the open file, which is nobody else's ([`Ready::is_alone`]).
+    ///
+    /// A range is claimed by moving the offset over it before anything is done, so that a signal handler that comes in
+    /// between goes on behind it, as after the call. It is never more than what is there to be read; a write that does
+    /// not go directly is done by the kernel, at the same place. Only what has failed, or has shrunk since, is given
+    /// back, and only if the offset is still where it was left.
+    ///
+    /// # Safety
+    /// As of the call.
+    #[inline]
+    unsafe fn at_offset(&self, call: &Call) -> Progress {
+        let bytes = match self.claimable(call) {
+            Ok(0) => {
+                // SAFETY: the caller's promise.
+                return match unsafe { self.end_of_file(call) } {
+                    Ok(()) => Progress::Returns(0),
+                    Err(way) => Progress::Untouched(way),
+                };
+            }
+            Ok(bytes) => bytes,
+            Err(way) => return Progress::Untouched(way),
+        };
+        let Ok(end) = raw::advance(call.fd, bytes as i64) else {
+            return Progress::Untouched(Way::Kernel(Reason::Offset));
+        };
+        // Also if a handler has moved it since it was looked at: what was claimed is this call's.
+        let (call, at) = (&Call { bytes, ..*call }, end - bytes as i64);
+        // SAFETY: the caller's promise.
+        let (way, result) = match unsafe { self.run(call, at) } {
+            Outcome::Done(moved) => (Way::Direct, Ok(moved)),
+            Outcome::Kernel(why) => {
+                let result = match call.direction {
+                    // SAFETY: the caller's promise.
+                    Direction::Read => unsafe { raw::pread(call.fd, call.place.cast(), bytes, at) },
+                    Direction::Write => raw::pwrite(call.fd, call.place.cast(), bytes, at),
+                };
+                (Way::Mount(why), result)
+            }
+        };
+        let moved = *result.as_ref().unwrap_or(&0);
+        if moved < bytes {
+            settle(call.fd, end, at + moved as i64);
+        }
+        count(call.direction, way, moved);
+        Progress::Returns(result.map_or_else(failed, |bytes| bytes as isize))
+    }
+
+    /// As much as the offset can be moved by: what is written, or what is there to be read.
+    #[inline]
+    fn claimable(&self, call: &Call) -> Result<usize, Way> {
+        if call.direction == Direction::Write {
+            return Ok(call.bytes);
+        }
+        // Whatever it is that others append is not known here.
+        let size = self.session.size(self.known.file).ok_or(Way::Mount(Why::Leased))?;
+        let at = raw::advance(call.fd, 0).map_err(|_| Way::Kernel(Reason::Offset))?;
+        let left = size.saturating_sub(at.unsigned_abs());
+        Ok(call.bytes.min(usize::try_from(left).unwrap_or(usize::MAX)))
+    }
+
+    /// Reads where there was nothing to read: whether there still is nothing. The offset stays.
+    ///
+    /// # Safety
+    /// As of the call.
+    #[cold]
+    unsafe fn end_of_file(&self, call: &Call) -> Result<(), Way> {
+        let at = raw::advance(call.fd, 0).map_err(|_| Way::Kernel(Reason::Offset))?;
+        // SAFETY: the caller's promise.
+        match unsafe { self.run(call, at) } {
+            Outcome::Done(0) => {
+                count(call.direction, Way::Direct, 0);
+                Ok(())
+            }
+            // Others have written since: what they wrote is read with the offset's move, by the kernel.
+            Outcome::Done(_) => Err(Way::Kernel(Reason::Offset)),
+            Outcome::Kernel(why) => Err(Way::Mount(why)),
+        }
+    }
+
+    /// The call at the end of the file; whether it was done.
+    ///
+    /// # Safety
+    /// As of the call.
+    #[inline]
+    unsafe fn at_end(&self, call: &Call) -> Progress {
+        let before = if self.is_read_too() { raw::advance(call.fd, 0).ok() } else { None };
+        // SAFETY: the caller's promise.
+        match unsafe { self.append(call) } {
+            Ok(at) => {
+                let end = at as i64 + call.bytes as i64;
+                match before {
+                    // A handler may have appended, too.
+                    Some(before) => settle(call.fd, before, end),
+                    // As write(2) leaves it. It means nothing to writes: of several at once any may come last. If
+                    // another file has the number by now, its offset must not be moved.
+                    None if raw::is_single() || self.is_still(call.fd) => drop(raw::seek(call.fd, end)),
+                    None => {}
+                }
+                count(call.direction, Way::Direct, call.bytes);
+                Progress::Returns(call.bytes as isize)
+            }
+            Err(why) => {
+                // The kernel may take the file to be as long as its room, and would write there: whoever reads
+                // meanwhile would find zeros before it.
+                raw::ask_size(call.fd);
+                Progress::Untouched(Way::Mount(why))
+            }
+        }
+    }
+
+    /// Appends; where.
     ///
     /// # Safety
     /// As of the call.
@@ -292,7 +464,7 @@ pub fn durable(fd: c_int) -> Way {
         let session = state.mounts.session(known.mount).ok_or(Reason::NotAttached)?;
         // As one that reads: what F_SETFL sets does not matter.
         let call = Call { direction: Direction::Read, fd, place: core::ptr::null_mut(), bytes: 0, at: None };
-        let mut ready = Ready { state, descriptor, session, known, at_end: false };
+        let mut ready = Ready { state, descriptor, session, known, at_end: false, flags: 0 };
         if ready.flags(&call)? & libc::O_PATH != 0 {
             return Err(Reason::Access);
         }
@@ -303,6 +475,17 @@ pub fn durable(fd: c_int) -> Way {
         Ok(false) => Way::Kernel(Reason::Sync),
         Err(reason) => Way::Kernel(reason),
     }
+}
+
+/// Puts an offset from where a call of this thread has left it to where it belongs, unless a signal handler has moved
+/// it since: what that has done came after the call.
+#[cold]
+fn settle(fd: c_int, left: i64, to: i64) {
+    let signals = raw::block_signals();
+    if raw::advance(fd, 0).is_ok_and(|at| at == left) {
+        let _ = raw::seek(fd, to);
+    }
+    raw::set_signals(signals);
 }
 
 /// How far a call has come.
@@ -327,64 +510,18 @@ pub unsafe fn direct(call: &Call, cancel: impl FnOnce()) -> Progress {
     cancel();
     if ready.at_end {
         // SAFETY: the caller's promise.
-        return match unsafe { ready.append(call) } {
-            Ok(at) => {
-                // As write(2) leaves it. If another file has the number by now, its offset must not be moved.
-                if raw::is_single() || ready.is_still(call.fd) {
-                    let _ = raw::seek(call.fd, at as i64 + call.bytes as i64);
-                }
-                count(call.direction, Way::Direct, call.bytes);
-                Progress::Returns(call.bytes as isize)
-            }
-            Err(why) => {
-                // The kernel may take the file to be as long as its room, and would write there: whoever reads
-                // meanwhile would find zeros before it.
-                raw::ask_size(call.fd);
-                Progress::Untouched(Way::Mount(why))
-            }
-        };
+        return unsafe { ready.at_end(call) };
     }
-    if let Some(at) = call.at {
+    let Some(at) = call.at else {
         // SAFETY: the caller's promise.
-        return match unsafe { ready.run(call, at) } {
-            Outcome::Done(bytes) => {
-                count(call.direction, Way::Direct, bytes);
-                Progress::Returns(bytes as isize)
-            }
-            Outcome::Kernel(why) => Progress::Untouched(Way::Mount(why)),
-        };
-    }
-    // The range is claimed before anything is moved: no two that share the offset get the same one.
-    let Ok(end) = raw::advance(call.fd, call.bytes as i64) else {
-        return Progress::Untouched(Way::Kernel(Reason::Offset));
+        return unsafe { ready.at_offset(call) };
     };
-    let at = end - call.bytes as i64;
-    // Another thread may have put another file in its place since it was looked at: that one's offset was moved then.
-    if !raw::is_single() && !ready.is_still(call.fd) {
-        let _ = raw::advance(call.fd, -(call.bytes as i64));
-        return Progress::Untouched(Way::Kernel(Reason::Changed));
-    }
     // SAFETY: the caller's promise.
-    let (way, result) = match unsafe { ready.run(call, at) } {
-        Outcome::Done(bytes) => (Way::Direct, Ok(bytes)),
-        // It may have asked the server meanwhile.
-        Outcome::Kernel(why) if !raw::is_single() && !ready.is_still(call.fd) => {
-            return Progress::Untouched(Way::Mount(why));
+    match unsafe { ready.run(call, at) } {
+        Outcome::Done(bytes) => {
+            count(call.direction, Way::Direct, bytes);
+            Progress::Returns(bytes as isize)
         }
-        Outcome::Kernel(why) => {
-            let result = match call.direction {
-                // SAFETY: the caller's promise.
-                Direction::Read => unsafe { raw::pread(call.fd, call.place.cast(), call.bytes, at) },
-                Direction::Write => raw::pwrite(call.fd, call.place.cast(), call.bytes, at),
-            };
-            (Way::Mount(why), result)
-        }
-    };
-    let moved = *result.as_ref().unwrap_or(&0);
-    if moved < call.bytes && (raw::is_single() || ready.is_still(call.fd)) {
-        // It cannot fail: the offset was there before.
-        let _ = raw::advance(call.fd, -((call.bytes - moved) as i64));
+        Outcome::Kernel(why) => Progress::Untouched(Way::Mount(why)),
     }
-    count(call.direction, way, moved);
-    Progress::Returns(result.map_or_else(failed, |bytes| bytes as isize))
 }

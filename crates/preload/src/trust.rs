@@ -33,7 +33,8 @@ reasons! {
     ByNumber "the program made a system call by syscall(2)",
 }
 
-/// So many calls have asked the kernel before code is looked through, which takes as long as some thousands.
+/// So many calls have asked the kernel, or others that took as long have gone by it, before code is looked through,
+/// which takes as long as some thousands.
 const CALLS: u32 = 2000;
 /// Versions of glibc whose every system call that closes something has been looked up.
 const VERSIONS: &[&CStr] = &[c"2.36"];
@@ -176,16 +177,28 @@ pub fn holds(state: &State) -> bool {
     STATUS.load(Ordering::SeqCst) == TRUSTED && !state.watch.is_borrowed() && LOADS.are_same()
 }
 
+/// Whether what is known of descriptors can come to be trusted.
+#[inline]
+pub fn is_possible() -> bool {
+    STATUS.load(Ordering::Relaxed) != NEVER
+}
+
 /// The kernel was asked once more.
 #[inline]
 pub fn asked(state: &State) {
     state.watch.asked.fetch_add(1, Ordering::Relaxed);
+    missed(state, 1);
+}
+
+/// For want of trust something took as long as so many questions.
+#[inline]
+pub fn missed(state: &State, questions: u32) {
     let status = STATUS.load(Ordering::Relaxed);
     // One thread looks at a time.
     if status == NEVER || status == LOOKING || status == TRUSTED && LOADS.are_same() {
         return;
     }
-    let asked = ASKED.load(Ordering::Relaxed) + 1;
+    let asked = ASKED.load(Ordering::Relaxed).saturating_add(questions);
     ASKED.store(asked, Ordering::Relaxed);
     if asked >= CALLS {
         ASKED.store(0, Ordering::Relaxed);

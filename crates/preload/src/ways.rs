@@ -40,6 +40,7 @@ reasons! {
     ReadsOnly "reads only",
     Limit "size limit",
     Offset "offset",
+    Shared "offset that others may move, too",
     MapsOff "maps by the kernel",
     Stopped "stopped",
     Off "off",

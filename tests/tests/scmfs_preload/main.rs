@@ -8,6 +8,7 @@ mod endings;
 mod limits;
 mod mapped;
 mod mixed;
+mod offsets;
 mod pair;
 mod programs;
 mod puppet;

@@ -85,9 +85,10 @@ fn programs_with_many_calls_a_file_are_direct_from_the_first_one_on() {
         assert!(pages.chunks(4096).eq((0..100).map(|page| format!("{page:04}").repeat(1024).into_bytes())), "{name}");
     }
     // After nine files, of which each goes by the kernel for nine calls first, the first one for up to 64: its number
-    // was that of files which lie elsewhere. What they stumble over besides is not the program's doing.
+    // was that of files which lie elsewhere; and after 40 writes at an offset for which the program is not trusted yet.
+    // What they stumble over besides is not the program's doing.
     let (_, direct) = report.direct();
-    assert!(direct >= 100 * 100 - 9 * 9 - 64 - 20, "{}", report.text());
+    assert!(direct >= 100 * 100 - 9 * 9 - 64 - 40 - 20, "{}", report.text());
     volume.end();
 }
 

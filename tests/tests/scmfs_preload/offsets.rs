@@ -1,0 +1,86 @@
+//! Offsets that several threads or processes share: nobody finds one that belongs to a call which is only half done.
+
+use crate::report::{Report, storing};
+use pocketstone_testing::{or_skip, program};
+use pocketstone_tests::command::run;
+use pocketstone_tests::suites::tell;
+use std::fs;
+
+/// One reads at the end of the file, over and over, while another one writes there.
+#[test]
+fn what_is_written_at_an_offset_that_others_read_at_is_whole() {
+    let python = or_skip!(program("python3", "python3"));
+    let records: String = (0..100).map(|n| format!("{n:096}\n")).collect();
+    for preload in ["read", "append"] {
+        let place = or_skip!(storing());
+        let volume = place.volume(&["-o", &format!("preload={preload}")]);
+        let (file, script) = (volume.path().join("file"), place.path("offsets.py"));
+        fs::write(&script, include_str!("offsets.py")).expect("a new file");
+        for how in ["thread", "child", "program", "program without the library"] {
+            let report = Report::at(place.path(&format!("report of {how} {preload}")));
+            run(report.run(&python).arg(&script).arg(&file).arg(how)).ends_with(0);
+            let found = fs::read(&file).expect("the file");
+            assert_eq!(found.len(), records.len(), "{how}, {preload}");
+            assert!(found == records.as_bytes(), "{how}, {preload}");
+        }
+        volume.end();
+    }
+}
+
+/// Writes blocks to its standard output for ever.
+const BLOCKS: &str = "
+import os
+block = b'B' * (4 << 20)
+while True: os.write(1, block)
+";
+
+/// A shell's redirection is shared with what comes after the program.
+#[test]
+fn what_follows_a_program_that_is_killed_lies_right_behind_what_it_wrote() {
+    let python = or_skip!(program("python3", "python3"));
+    let place = or_skip!(storing());
+    let volume = place.volume(&["-o", "preload=append"]);
+    let file = volume.path().join("file");
+    let mut bytes = 0;
+    for round in 0..8 {
+        let report = Report::at(place.path("report"));
+        let script = "(\"$2\" -c \"$3\" & until [ -s \"$0\" ]; do sleep 0.01; done; sleep $1; kill -9 $!; wait; \
+                      echo END) > \"$0\"";
+        let mut shell = report.run("sh");
+        run(shell.args(["-c", script]).arg(&file).arg(format!("0.{round:02}7")).arg(&python).arg(BLOCKS)).ends_with(0);
+        let found = fs::read(&file).expect("the file");
+        let (blocks, end) = found.split_at(found.len() - 4);
+        assert_eq!(end, b"END\n");
+        assert!(!blocks.is_empty());
+        assert!(blocks.iter().all(|byte| *byte == b'B'), "a gap among {} bytes", found.len());
+        bytes += found.len();
+    }
+    tell(&format!("8 programs killed, {bytes} bytes"));
+    volume.end();
+}
+
+/// A program that is alone with what it has opened pays for no round trip.
+#[test]
+fn a_program_alone_with_its_file_reads_and_writes_at_its_offset_without_the_kernel() {
+    let python = or_skip!(program("python3", "python3"));
+    let place = or_skip!(storing());
+    let volume = place.volume(&["-o", "preload=append"]);
+    let script = "
+import os
+fd = os.open('file', os.O_RDWR | os.O_CREAT)
+for n in range(3000): os.write(fd, b'%096d\\n' % n)
+assert os.read(fd, 10) == b'' and os.lseek(fd, 0, os.SEEK_CUR) == 97 * 3000
+os.lseek(fd, 0, os.SEEK_SET)
+for n in range(3000): assert os.read(fd, 97) == b'%096d\\n' % n
+assert os.read(fd, 97) == b''
+os.lseek(fd, -50, os.SEEK_END)
+assert len(os.read(fd, 97)) == 50 and os.lseek(fd, 0, os.SEEK_CUR) == 97 * 3000
+assert os.read(fd, 97) == b''
+";
+    let report = Report::at(place.path("report"));
+    run(report.run(&python).args(["-c", script]).current_dir(volume.path())).ends_with(0);
+    let (reads, writes) = report.direct();
+    let trusts = report.text().contains("descriptors: trusted");
+    assert!(!trusts || reads > 2900 && writes > 2800, "{}", report.text());
+    volume.end();
+}
