@@ -289,3 +289,26 @@ fn space_that_cannot_be_there_is_refused_before_anything_is_rearranged_for_it() 
     volume.close().expect("a clean close");
     expect_sound(&shared);
 }
+
+#[test]
+fn files_go_into_the_pieces_of_a_volume_that_was_full_without_a_look_at_all_others() {
+    let (shared, volume, _) = shape(4096).start();
+    let count = fill(&volume, ROOT, |volume, home, step| create(volume, home, step)?.write_at(&[8; 200], 0).map(drop));
+    for step in (0..count).step_by(2) {
+        volume.unlink(ROOT, &name(step)).expect("a full volume gets emptier");
+    }
+    let before = volume.usage().collections;
+    let content: Vec<u8> = (0..=255).cycle().take(500).collect();
+    for step in 0..50 {
+        let file = create(&volume, ROOT, count + 1 + step).expect("space");
+        file.write_at(&content, 0).expect("space, in pieces");
+        let mut found = [0; 501];
+        assert_eq!(file.read_at(&mut found, 0).expect("a read"), 500);
+        assert!(found[..500] == content);
+    }
+    let usage = volume.usage();
+    assert_eq!(usage.collections, before);
+    assert!(usage.listed_files >= 25, "{usage:?}");
+    volume.close().expect("a clean close");
+    expect_sound(&shared);
+}

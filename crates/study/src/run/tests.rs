@@ -29,7 +29,7 @@ impl Transport for WithFlash {
         Description { capabilities, places: Places::default(), settings: Vec::new() }
     }
 
-    fn facts(&self) -> Result<Facts> {
+    fn facts(&self) -> Result<Facts, Failed> {
         Ok(Facts::new())
     }
 
