@@ -61,7 +61,7 @@ const WRONG: &[Wrong] = &[
     ("files", "medium", "'mtd'", "medium = \"tmpfs\"", &[]),
     ("files", "volume_access", "'kernel'", "\"in-process\" or \"fuse\"", &[]),
     ("files", "volume_bytes", "0", "set volume_bytes = \"1GiB\"", &[]),
-    ("files", "volume_bytes", "'much'", "KiB, MiB, GiB", &[]),
+    ("files", "volume_bytes", "'much'", "B, K, KiB, kB, M, MiB", &[]),
     ("files", "threshold", "'64KiB'", "never, 128KiB, 512KiB, 2MiB", &[]),
     ("files", "threshold", "'never'", "omit", &[("file_system", "'ext4'")]),
     ("files", "null_files", "-1", "at least 1, or \"none\"", &[]),
