@@ -77,7 +77,6 @@ fn every_command_stands_in_a_block_that_says_so() {
     }
 }
 
-/// Rows of the page are written by a script: none may be missing, nor be of a claim that is no more.
 /// The words in the second column of the row of a table that begins with this one.
 fn words_of_row(page: &str, first: &str) -> Vec<String> {
     let text = fs::read_to_string(project().join(page)).expect("a document");
@@ -95,6 +94,7 @@ fn pages_that_list_the_workloads_have_all_of_them() {
     assert_eq!(words_of_row("docs/formats.md", "workload.kind"), names);
 }
 
+/// Rows of the page are written by a script: none may be missing, nor be of a claim that is no more.
 #[test]
 fn the_page_of_papers_has_every_claim_that_a_paper_makes() {
     let page = fs::read_to_string(project().join("docs/reproduction.md")).expect("the page");

@@ -106,6 +106,9 @@ impl Waiting {
         self.tell(LET_GO)?;
         match self.told(limit) {
             Some(Told::Ended { start_ns, end_ns }) => Ok((start_ns, end_ns)),
+            _ if self.keeper.try_wait().is_ok_and(|ended| ended.is_some()) => {
+                Err(Error::board(format!("the process that keeps the command was killed{}", self.said())))
+            }
             _ => {
                 let (seconds, said) = (limit.as_secs(), self.said());
                 let error = Error::board(format!("the command did not end within {seconds} s and was killed{said}"));

@@ -176,12 +176,19 @@ impl Direct<'_> {
         self.size().0
     }
 
-    /// The file's size, unless another process may be appending; `None`, too, without an entry that lies still.
-    pub fn known_size(&self) -> Option<u64> {
-        let sequence = self.begin().ok()?;
+    /// The file's size.
+    ///
+    /// # Errors
+    /// [`Why::Leased`] if another process may be appending; those of an entry that is not served, or does not lie still.
+    pub fn known_size(&self) -> Result<u64, Why> {
+        let sequence = self.begin()?;
         let (size, others_append) = self.size();
         fence(Ordering::Acquire);
-        (self.entry.sequence() == sequence && !others_append).then_some(size)
+        match self.entry.sequence() == sequence {
+            _ if others_append => Err(Why::Leased),
+            true => Ok(size),
+            false => Err(Why::Changing),
+        }
     }
 
     /// An even sequence, with the entry still the file's.

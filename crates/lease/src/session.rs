@@ -337,10 +337,12 @@ impl Session {
         answer.is_ok()
     }
 
-    /// How long a file is, by this process's own appends and those by the kernel; `None`: others append to it, or it is
-    /// being changed, or is not served.
-    pub fn size(&self, file: File) -> Option<u64> {
-        self.direct(file)?.known_size()
+    /// How long a file is, by this process's own appends and those by the kernel.
+    ///
+    /// # Errors
+    /// As of [`Direct::known_size`]; [`Why::Gone`] if there is no such file.
+    pub fn size(&self, file: File) -> Result<u64, Why> {
+        self.direct(file).ok_or(Why::Gone)?.known_size()
     }
 
     fn direct(&self, file: File) -> Option<Direct<'_>> {

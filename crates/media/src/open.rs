@@ -244,9 +244,11 @@ pub(crate) fn lengthen(file: &File, backing: &Backing, map_bytes: u64, from: u64
 /// How many bytes of memory the machine can still give, if it says so.
 fn available_memory() -> Option<u64> {
     let facts = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let kib: u64 =
-        facts.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?.trim().strip_suffix(" kB")?.parse().ok()?;
-    kib.checked_mul(1024)
+    let kib = |name: &str| -> Option<u64> {
+        facts.lines().find_map(|line| line.strip_prefix(name))?.trim().strip_suffix(" kB")?.parse().ok()
+    };
+    // What lies in such a file can be swapped.
+    kib("MemAvailable:")?.checked_add(kib("SwapFree:").unwrap_or(0))?.checked_mul(1024)
 }
 
 fn allocate(file: &File, from: u64, to: u64) -> Result<(), Errno> {

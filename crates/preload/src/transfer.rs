@@ -180,7 +180,9 @@ fn ready<'a>(call: &Call, place: &'a mut Option<Ready>) -> Result<&'a Ready, Rea
     if call.at.is_some() || ready.is_alone() || ready.at_end && !ready.is_read_too() {
         return Ok(ready);
     }
-    trust::missed(state, call.lost());
+    if ready.may_be_alone() {
+        trust::missed(state, call.lost());
+    }
     if ready.at_end {
         // The kernel leaves the offset where it takes the end to be.
         raw::ask_size(call.fd);
@@ -367,7 +369,10 @@ impl Ready {
             return Ok(call.bytes);
         }
         // Whatever it is that others append is not known here.
-        let size = self.session.size(self.known.file).ok_or(Way::Mount(Why::Leased))?;
+        let size = self.session.size(self.known.file).map_err(|why| {
+            self.note(call, Outcome::Kernel(why));
+            Way::Mount(why)
+        })?;
         let at = raw::advance(call.fd, 0).map_err(|_| Way::Kernel(Reason::Offset))?;
         let left = size.saturating_sub(at.unsigned_abs());
         Ok(call.bytes.min(usize::try_from(left).unwrap_or(usize::MAX)))

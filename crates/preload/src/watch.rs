@@ -314,6 +314,10 @@ extern "C" fn end_vfork(result: isize) -> isize {
 
 /// Other children that have this memory, or threads that have descriptors of their own, are nothing to reckon with.
 fn made(flags: usize) {
+    if flags & libc::CLONE_THREAD as usize != 0 {
+        // libc does not count it among its threads: nothing says any more that there is but one.
+        raw::look_at_threads_by(core::ptr::null_mut());
+    }
     let usual = (libc::CLONE_THREAD | libc::CLONE_FILES) as usize;
     if flags & usual != usual {
         distrust(Reason::OwnTable);

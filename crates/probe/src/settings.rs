@@ -39,7 +39,7 @@ const RESTORED_ENDING: &str = "restored";
 const COPIED: &str = "lab-";
 /// How many journals it is known of at most that they are carried out: a lab that never comes back asks for none.
 const MOST_RESTORED: usize = 32;
-/// How long a command that sets or undoes something may take, and how often it is looked whether it has ended.
+/// How long a command that sets something may take, and how often it is looked whether it has ended.
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
 /// Bytes of what it says that are told at most.
@@ -147,7 +147,7 @@ impl Settings {
             Setting::File { file, value } => self.set(file, value).map(drop),
             Setting::Command { set, undo } => {
                 self.note(Change::Command { undo: undo.clone() })?;
-                run(set)
+                run(set, Some(LIMIT))
             }
         }
     }
@@ -265,27 +265,35 @@ fn write_back(path: &Path, before: &str) -> Result<()> {
     write_value(path, before).or_else(|error| if unchanged() { Ok(()) } else { Err(error) })
 }
 
-/// Runs a command that sets something.
-fn run(words: &[String]) -> Result<()> {
+/// Runs a command that sets something, or undoes that.
+fn run(words: &[String], limit: Option<Duration>) -> Result<()> {
     let line = words.join(" ");
     let Some((program, arguments)) = words.split_first() else {
         return Err(Error::user("a setting's command is empty").hint("correct `settings` in the board's profile"));
     };
     let failed = || format!("cannot run `{line}`");
     // What it leaves in the background may say something for as long as it likes: nobody waits for the end of that.
-    let mut errors = nameless_file()?;
+    // Where there is no room for that, an undo matters more than what it says.
+    let errors = nameless_file().ok();
+    let stderr = errors.as_ref().and_then(|file| file.try_clone().ok()).map_or_else(Stdio::null, Stdio::from);
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
-    let mut child = command.stderr(errors.try_clone().board(failed)?).spawn().board(failed)?;
-    let status = ended_within(&mut child, LIMIT).board(failed)?;
+    let mut child = command.stderr(stderr).spawn().board(failed)?;
+    let status = match limit {
+        Some(limit) => ended_within(&mut child, limit),
+        None => child.wait().map(Some),
+    };
+    let status = status.board(failed)?;
     let why = match status {
         Some(status) if status.success() => return Ok(()),
         Some(status) => format!("failed ({status})"),
         None => format!("did not end within {} s and was killed", LIMIT.as_secs()),
     };
     let mut said = Vec::new();
-    let read = errors.rewind().and_then(|()| errors.take(SAID_BYTES).read_to_end(&mut said));
-    read.board(failed)?;
+    if let Some(mut errors) = errors {
+        let read = errors.rewind().and_then(|()| errors.take(SAID_BYTES).read_to_end(&mut said));
+        read.board(failed)?;
+    }
     let error = Error::board(format!("`{line}` {why}: {}", String::from_utf8_lossy(&said).trim()));
     Err(error.hint("try it on the board, and correct `settings` in its profile"))
 }
@@ -325,7 +333,8 @@ fn put_back(changes: Vec<Change>) -> std::result::Result<(), (Vec<Change>, Error
             Change::File { path, before } => write_back(path, in_force(before)),
             // Nothing was to be undone: what a profile says today is refused if it is empty.
             Change::Command { undo } if undo.is_empty() => Ok(()),
-            Change::Command { undo } => run(undo),
+            // However long it takes: half of it would leave the board in a state that nobody has asked for.
+            Change::Command { undo } => run(undo, None),
         };
         if let Err(error) = put_back {
             match &mut failed {

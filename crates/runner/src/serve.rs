@@ -43,7 +43,8 @@ pub fn serve(folder: &Path, patience: Duration, own_mounts: bool) -> Result<()> 
     // A lab on this machine may have started it: it would be killed with the lab, before it has put things in order.
     let kept = || "cannot outlive the lab".to_owned();
     rustix::process::set_parent_process_death_signal(None).board(kept)?;
-    let served = alone(patience).and_then(|_lock| {
+    let waited = beating(|| alone(patience), || Frame::Beat.send(&mut std::io::stdout()));
+    let served = waited.and_then(|alone| alone).and_then(|_lock| {
         // What a runner that was killed has set is put back before anything else.
         let left = journals()?;
         beating(|| restore_left(&left), || Frame::Beat.send(&mut std::io::stdout()))??;

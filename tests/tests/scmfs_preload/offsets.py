@@ -41,7 +41,7 @@ else:
     os.set_inheritable(fd, True)
     variables = {name: value for name, value in os.environ.items() if how == "program" or name != "LD_PRELOAD"}
     # Until a descriptor of this process's own can be read directly.
-    for _ in range(100):
+    for _ in range(200):
         os.read(fd, 65536)
     writer = subprocess.Popen([sys.executable, sys.argv[0], "write", str(fd)], env=variables, pass_fds=[fd])
     read(fd, lambda: writer.poll() is None)

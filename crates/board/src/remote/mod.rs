@@ -33,6 +33,8 @@ use tempfile::TempDir;
 
 /// How long a board may take to start.
 const START_LIMIT: Duration = Duration::from_secs(180);
+/// How long a lab that was cut off waits for who measures on its board meanwhile: for a long cell.
+const CELL_LIMIT: Duration = Duration::from_secs(1800);
 
 /// What a board's shell says where nothing can be made beside the runner's folder.
 const NOT_BESIDE: &str = "not-beside";
@@ -69,7 +71,10 @@ impl Kept {
             (Some(first), Some(now)) if first != now => {
                 let error = format!("another board answers at {} now: its serial number is {now}", client.board());
                 Err(Error::board(format!("{error}, not {first}"))
-                    .hint("connect the first one, or begin a new run for the other one")
+                    .hint(
+                        "connect the first one, or begin a new run for the other one; a board whose number is its \
+                         /etc/machine-id must keep that when it boots",
+                    )
                     .into())
             }
             (None, Some(now)) => {
@@ -142,7 +147,8 @@ impl Remote {
         if !self.place.r#become.is_empty() {
             return Ok(beside);
         }
-        let asked = format!("test -w {beside} || ls -d {beside}/{JOURNALS}-* >/dev/null 2>&1 || echo {NOT_BESIDE}");
+        let asked =
+            format!("test -w {beside} || ls -d {beside}/{JOURNALS}-$(id -u) >/dev/null 2>&1 || echo {NOT_BESIDE}");
         let said = self.ask(&asked, None)?;
         Ok(if last_line(&said) == NOT_BESIDE { self.folder.clone() } else { beside })
     }
@@ -335,8 +341,9 @@ impl Remote {
     fn carry_out_as(&self, folder: &Path, context: &BoardContext) -> Result<(), Failed> {
         context.check()?;
         let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        // The runner of a connection that was cut takes this lab for gone by then.
-        let patience = if kept.lost { SILENCE + BEAT } else { Duration::ZERO };
+        // The runner of a connection that was cut takes this lab for gone soon; who measures on that machine by then has
+        // a cell's time.
+        let patience = if kept.lost { CELL_LIMIT } else { Duration::ZERO };
         let done = match kept.open.take() {
             Some(connection) => Ok(connection),
             None => self.connect(patience, context).and_then(|connection| kept.known(connection, &*self.client)),

@@ -5,8 +5,8 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 use std::collections::{BTreeSet, HashSet};
 use std::time::{Duration, Instant};
 
-/// How long what is killed may take to end.
-const LIMIT: Duration = Duration::from_secs(5);
+/// How long what is killed may take to end: what waits for a device ends with that, which may write back for long.
+const LIMIT: Duration = Duration::from_secs(45);
 /// How often it is looked whether what was killed has ended.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -17,15 +17,15 @@ const LOOK: Duration = Duration::from_millis(1);
 pub(super) fn end_children() -> (BTreeSet<String>, BTreeSet<String>) {
     let (begin, mut killed, mut names) = (Instant::now(), HashSet::new(), BTreeSet::new());
     while reap_ended(&mut killed) {
-        let running = running();
-        let lasting = || running.iter().map(|(_, name)| name.clone()).collect();
+        let remaining = remaining();
+        let lasting = || remaining.iter().map(|(_, name, _)| name.clone()).collect();
         if begin.elapsed() > LIMIT {
             return (names, lasting());
         }
         let mut any_new = false;
-        for (child, name) in &running {
+        for (child, name, seems_ended) in &remaining {
             let _ = kill_process(*child, Signal::KILL);
-            if killed.insert(*child) {
+            if killed.insert(*child) && !seems_ended {
                 any_new = true;
                 names.insert(name.clone());
             }
@@ -51,12 +51,13 @@ fn reap_ended(killed: &mut HashSet<Pid>) -> bool {
     }
 }
 
-/// The children that run, with their names.
-fn running() -> Vec<(Pid, String)> {
+/// The children that are not reaped, with their names, and whether they seem to have ended: of a process whose first
+/// thread has, others may go on.
+fn remaining() -> Vec<(Pid, String, bool)> {
     let named = |child: i32| {
         let stat = Process::new(child).and_then(|process| process.stat()).ok()?;
-        let has_ended = matches!(stat.state(), Ok(ProcState::Zombie | ProcState::Dead));
-        Some((Pid::from_raw(child).filter(|_| !has_ended)?, stat.comm))
+        let seems_ended = matches!(stat.state(), Ok(ProcState::Zombie | ProcState::Dead));
+        Some((Pid::from_raw(child)?, stat.comm, seems_ended))
     };
     children().into_iter().filter_map(named).collect()
 }

@@ -153,10 +153,17 @@ fn settings(context: &Context<'_>, asked: &Conditions) -> Result<Settings> {
     let any = conditioned || context.plan.read_ahead.is_some() || !of_board.is_empty();
     let mut settings = match context.board.capabilities.disposable {
         true => Settings::unguarded(),
-        false => {
+        false if any => {
             let folder = journals()?;
             restore_left(&folder)?;
-            if any { guarded(context, &folder)? } else { Settings::unguarded() }
+            guarded(context, &folder)?
+        }
+        // Who sets nothing needs no folder for that.
+        false => {
+            if let Ok(folder) = journals() {
+                restore_left(&folder)?;
+            }
+            Settings::unguarded()
         }
     };
     of_board.iter().try_for_each(|setting| settings.make(setting))?;

@@ -27,7 +27,8 @@ pub(crate) fn take_free_run(parts: &Parts, roomy: u32, needed: u32) -> Result<(u
         return Ok(taken);
     }
     let is_short = parts.space.free_bytes(&parts.space.alloc()) < bytes;
-    if is_short { after_collection(parts, bytes, take) } else { Err(Error::NoSpace) }
+    // More pieces than a list has room for are no way out.
+    if is_short || needed as usize > EXTENTS_MAX { after_collection(parts, bytes, take) } else { Err(Error::NoSpace) }
 }
 
 /// Takes small pages wherever they are, best the ones from `after` on; huge pages are lent for them.
