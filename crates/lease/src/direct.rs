@@ -179,7 +179,8 @@ impl Direct<'_> {
     /// The file's size.
     ///
     /// # Errors
-    /// [`Why::Leased`] if another process may be appending; those of an entry that is not served, or does not lie still.
+    /// [`Why::Leased`] if another process may be appending; those of an entry that is not served, or does not lie
+    /// still.
     pub fn known_size(&self) -> Result<u64, Why> {
         let sequence = self.begin()?;
         let (size, others_append) = self.size();

@@ -341,8 +341,8 @@ impl Remote {
     fn carry_out_as(&self, folder: &Path, context: &BoardContext) -> Result<(), Failed> {
         context.check()?;
         let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        // The runner of a connection that was cut takes this lab for gone soon; who measures on that machine by then has
-        // a cell's time.
+        // The runner of a connection that was cut takes this lab for gone soon; who measures on that machine by then
+        // has a cell's time.
         let patience = if kept.lost { CELL_LIMIT } else { Duration::ZERO };
         let done = match kept.open.take() {
             Some(connection) => Ok(connection),
