@@ -1,7 +1,7 @@
 //! The runner for boards of other processors: static programs that run there without anything else.
 
 use pocketstone_board::{runner_architectures, runner_compiler, static_runner};
-use pocketstone_core::board::{Ability, Board, Capabilities, Places};
+use pocketstone_core::board::{Board, Capabilities, Places};
 use pocketstone_testing::{Need, or_skip, program, root, say};
 use pocketstone_tests::command::{binary, run};
 use pocketstone_tests::context;
@@ -69,18 +69,7 @@ fn a_runner_with_process_numbers_of_its_own_is_no_virtual_boards_and_traces_noth
     contained(&["version"]).says(&["pocketstone-runner "]);
 
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let capabilities = Capabilities {
-        disposable: true,
-        deterministic: false,
-        parallel: 1,
-        flash_counters: Ability::Unknown,
-        tracing: Ability::Unknown,
-        power_meters: Ability::Unknown,
-        processor_counters: Ability::Unknown,
-        power_cuts: Ability::Unknown,
-        chip_faults: Ability::Unknown,
-        accesses: Ability::Unknown,
-    };
+    let capabilities = Capabilities { disposable: true, ..Capabilities::unknown() };
     let request = Request {
         board: Board { capabilities, places: Places::default(), settings: Vec::new() },
         order: Order::Abilities,

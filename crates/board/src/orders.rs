@@ -1,7 +1,7 @@
 //! Orders and replies: what a board's runner finds in its folder, and what it leaves there.
 
 use crate::{Cache, Measured, squashfs};
-use pocketstone_core::board::{Ability, Capabilities};
+use pocketstone_core::board::Capabilities;
 use pocketstone_core::database::DATABASE_FOLDER;
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::{Facts, OUTCOME_FORMAT, Response};
@@ -65,13 +65,7 @@ fn of_the_machine(of_the_board: &Capabilities) -> Capabilities {
         disposable: of_the_board.disposable,
         deterministic: of_the_board.deterministic,
         power_meters: of_the_board.power_meters.clone(),
-        parallel: 1,
-        flash_counters: Ability::Unknown,
-        tracing: Ability::Unknown,
-        processor_counters: Ability::Unknown,
-        power_cuts: Ability::Unknown,
-        chip_faults: Ability::Unknown,
-        accesses: Ability::Unknown,
+        ..Capabilities::unknown()
     }
 }
 
@@ -167,6 +161,7 @@ pub(crate) fn read_watched(folder: &Path, measured: &Measured, clock: Clock) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pocketstone_core::board::Ability;
     use pocketstone_core::pattern::Pattern;
     use pocketstone_workload::{CommandSpec, ReadSpec, Workload};
     use std::fs;

@@ -46,17 +46,12 @@ pub(crate) fn of_a_real_machine() -> Capabilities {
     let accesses = Error::board("the accesses of this board are not seen, so not those of its TLB")
         .hint("choose a virtual board (pocketstone board list), or scmfs in process with one thread");
     Capabilities {
-        disposable: false,
-        deterministic: false,
         // Two cells at once would measure each other.
         parallel: 1,
-        flash_counters: Ability::Unknown,
-        tracing: Ability::Unknown,
-        power_meters: Ability::Unknown,
-        processor_counters: Ability::Unknown,
         power_cuts: Ability::no(&cuts),
         chip_faults: Ability::no(&faults),
         accesses: Ability::no(&accesses),
+        ..Capabilities::unknown()
     }
 }
 

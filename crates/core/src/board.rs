@@ -35,6 +35,22 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
+    /// Of a board that goes on, of which nothing is known yet.
+    pub fn unknown() -> Self {
+        Capabilities {
+            disposable: false,
+            deterministic: false,
+            parallel: 1,
+            flash_counters: Ability::Unknown,
+            tracing: Ability::Unknown,
+            power_meters: Ability::Unknown,
+            processor_counters: Ability::Unknown,
+            power_cuts: Ability::Unknown,
+            chip_faults: Ability::Unknown,
+            accesses: Ability::Unknown,
+        }
+    }
+
     /// Everything that it may be able to measure, by name.
     pub fn abilities(&self) -> [(&'static str, &Ability); 7] {
         [

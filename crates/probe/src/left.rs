@@ -19,7 +19,7 @@ pub fn namespace() -> u64 {
 ///
 /// # Errors
 /// `ErrorKind::Board` if they are not.
-pub fn numbers_are_the_kernels() -> Result<()> {
+pub(crate) fn numbers_are_the_kernels() -> Result<()> {
     are_the_kernels(namespace())
 }
 

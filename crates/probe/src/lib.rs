@@ -31,7 +31,6 @@ pub use alone::Alone;
 pub use chip_changes::ChipChanges;
 pub use flashmon::Flashmon;
 pub use lab_copy::LabCopy;
-pub use left::numbers_are_the_kernels;
 pub use own_folder::own_folder;
 pub use recorder::Recorder;
 pub use settings::Settings;

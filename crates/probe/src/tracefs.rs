@@ -51,8 +51,10 @@ pub struct Probe {
 /// processes it starts from now on, get a mount namespace of their own. Call it before there are threads.
 ///
 /// # Errors
-/// `ErrorKind::Board` if this is not root, or the kernel has no tracefs.
+/// `ErrorKind::Board` if this is not root, is a container with process numbers of its own, which no privilege cures, or
+/// the kernel has no tracefs.
 pub fn ensure_tracefs() -> Result<()> {
+    numbers_are_the_kernels()?;
     let Err(missing) = root() else { return Ok(()) };
     if !rustix::process::geteuid().is_root() {
         return Err(missing);

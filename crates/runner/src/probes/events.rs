@@ -8,7 +8,7 @@ use pocketstone_core::events_log::{decode_events, encode_events};
 use pocketstone_core::outcome::{Quantity, Unavailable};
 use pocketstone_core::{Error, Result};
 use pocketstone_probe::recorder::{BUFFER_KIB, Follow, kinds};
-use pocketstone_probe::{Recorder, Traced, ensure_tracefs, numbers_are_the_kernels};
+use pocketstone_probe::{Recorder, Traced, ensure_tracefs};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -109,7 +109,5 @@ impl Events {
 fn recorder(pid: u32, directory: &Path, follow: Follow) -> Result<Recorder> {
     // As the files' names are in the process's own record.
     let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
-    numbers_are_the_kernels()
-        .and_then(|()| ensure_tracefs())
-        .and_then(|()| Recorder::new(pid, &[&directory], BUFFER_KIB, follow))
+    ensure_tracefs().and_then(|()| Recorder::new(pid, &[&directory], BUFFER_KIB, follow))
 }

@@ -19,9 +19,9 @@ use pocketstone_core::outcome::{Failure, Outcome, Quantity, Unavailable};
 use pocketstone_core::{Error, Result};
 use pocketstone_probe::conditions::Machine;
 use pocketstone_probe::counters::data_tlb_counters;
+use pocketstone_probe::ensure_tracefs;
 use pocketstone_probe::flashmon::first_nand;
 use pocketstone_probe::meters::Found;
-use pocketstone_probe::{ensure_tracefs, numbers_are_the_kernels};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ pub fn abilities() -> BTreeMap<String, Option<Failure>> {
     };
     [
         ("flash operations", first_nand().map(drop)),
-        ("kernel tracing", numbers_are_the_kernels().and_then(|()| ensure_tracefs())),
+        ("kernel tracing", ensure_tracefs()),
         ("processor frequencies", frequencies),
         ("power meters", meters),
         ("misses of the data TLB", data_tlb_counters()),

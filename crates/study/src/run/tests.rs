@@ -3,7 +3,7 @@
 use super::*;
 use pocketstone_board::Cache;
 use pocketstone_board::transport::{Offer, Transport};
-use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
+use pocketstone_core::board::{Board as Description, Capabilities, Places};
 use pocketstone_core::outcome::Facts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,19 +14,7 @@ struct WithFlash(Cache, Arc<AtomicUsize>);
 
 impl Transport for WithFlash {
     fn describe(&self) -> Description {
-        let capabilities = Capabilities {
-            disposable: false,
-            deterministic: false,
-            parallel: 1,
-            flash_counters: Ability::Unknown,
-            tracing: Ability::Unknown,
-            power_meters: Ability::Unknown,
-            processor_counters: Ability::Unknown,
-            power_cuts: Ability::Unknown,
-            chip_faults: Ability::Unknown,
-            accesses: Ability::Unknown,
-        };
-        Description { capabilities, places: Places::default(), settings: Vec::new() }
+        Description { capabilities: Capabilities::unknown(), places: Places::default(), settings: Vec::new() }
     }
 
     fn facts(&self) -> Result<Facts, Failed> {

@@ -83,6 +83,13 @@ pub(crate) fn results_tables(store: &Store, experiment: &str) -> Result<Vec<Tabl
     Ok(tables.into_iter().map(|(_, table)| table).collect())
 }
 
+/// The factors in which a table's points differ, and the columns of these.
+fn factor_columns(table: &[Found]) -> (Vec<&'static str>, Vec<String>) {
+    let names = varying(&table.iter().map(|(point, _)| point).collect::<Vec<&Factors>>());
+    let columns = names.iter().map(|name| name.replace('_', " ")).collect();
+    (names, columns)
+}
+
 /// What the runs of an experiment on databases took.
 fn databases_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
     let shown_metrics: [(&str, &str); 12] = [
@@ -106,9 +113,7 @@ fn databases_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
     if there.is_empty() {
         return Ok(None);
     }
-    let points: Vec<&Factors> = table.iter().map(|(p, _)| p).collect();
-    let names = varying(&points);
-    let mut columns: Vec<String> = names.iter().map(|n| n.replace('_', " ")).collect();
+    let (names, mut columns) = factor_columns(&table);
     columns.push("seeds".into());
     columns.extend(there.iter().map(|(_, label)| (*label).to_owned()));
     let tracing = TracingCost::of(store, 1)?;
@@ -147,9 +152,7 @@ fn reads_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
     if table.is_empty() {
         return Ok(None);
     }
-    let points: Vec<&Factors> = table.iter().map(|(p, _)| p).collect();
-    let names = varying(&points);
-    let mut columns: Vec<String> = names.iter().map(|n| n.replace('_', " ")).collect();
+    let (names, mut columns) = factor_columns(&table);
     let spread = SpreadColumn::of(table.iter().map(|(_, found)| found.get("total_ns")));
     columns.extend(
         ["seeds", "total time", &spread.head(), "mean latency", "page senses", "page reads", "cost of tracing"]
@@ -188,9 +191,7 @@ fn latencies_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
     if table.is_empty() {
         return Ok(None);
     }
-    let points: Vec<&Factors> = table.iter().map(|(p, _)| p).collect();
-    let names = varying(&points);
-    let mut columns: Vec<String> = names.iter().map(|n| n.replace('_', " ")).collect();
+    let (names, mut columns) = factor_columns(&table);
     let spread = SpreadColumn::of(table.iter().map(|(_, found)| found.get("median_ns")));
     let measured = ["seeds", "median latency", &spread.head(), "mean", "99th percentile", "longest", "total time"];
     columns.extend(measured.map(str::to_owned));

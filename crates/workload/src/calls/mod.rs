@@ -3,6 +3,28 @@
 //! Calls come from a text of strace ([`strace`]), the lab's own recording ([`events`]) or a file of calls ([`text`]),
 //! which is also the form they are kept in.
 
+/// The operations that no recording makes and no file of calls has: they are other workloads'. A pattern, so that a new
+/// operation has to be decided on.
+macro_rules! other_workloads {
+    () => {
+        Operation::CreateFile { .. }
+            | Operation::Allocate { .. }
+            | Operation::Attributes { .. }
+            | Operation::SeekEnd { .. }
+            | Operation::Map { .. }
+            | Operation::Touch { .. }
+            | Operation::ReadFile { .. }
+            | Operation::WriteFile { .. }
+            | Operation::Fill { .. }
+            | Operation::ReadOpen { .. }
+            | Operation::Archive { .. }
+            | Operation::Turn { .. }
+            | Operation::Evict { .. }
+            | Operation::Invalidate { .. }
+            | Operation::Prefetch { .. }
+    };
+}
+
 pub mod events;
 mod recorded;
 pub mod strace;

@@ -31,23 +31,8 @@ impl Calls {
                 Operation::MakeDirectory { .. } => ("make-folder", 0),
                 Operation::SetOwner { .. } => ("set-owner", 0),
                 Operation::List => ("list", 0),
-                // No calls, or no recording makes these: they are other workloads'.
-                Operation::Pause { .. }
-                | Operation::Turn { .. }
-                | Operation::CreateFile { .. }
-                | Operation::Allocate { .. }
-                | Operation::Attributes { .. }
-                | Operation::SeekEnd { .. }
-                | Operation::Map { .. }
-                | Operation::Touch { .. }
-                | Operation::ReadFile { .. }
-                | Operation::WriteFile { .. }
-                | Operation::Fill { .. }
-                | Operation::ReadOpen { .. }
-                | Operation::Archive { .. }
-                | Operation::Evict { .. }
-                | Operation::Invalidate { .. }
-                | Operation::Prefetch { .. } => continue,
+                // No call.
+                Operation::Pause { .. } | other_workloads!() => continue,
             };
             let total = totals.entry(name).or_default();
             (total.calls, total.bytes) = (total.calls + 1, total.bytes + bytes);

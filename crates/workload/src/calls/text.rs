@@ -52,22 +52,7 @@ pub fn encode(calls: &Calls) -> String {
             Operation::LookUp { file } => writeln!(text, "look-up {file}"),
             Operation::MakeDirectory { directory } => writeln!(text, "make-folder {directory}"),
             Operation::List => writeln!(text, "list"),
-            // No recording makes these: they are other workloads'.
-            Operation::CreateFile { .. }
-            | Operation::Allocate { .. }
-            | Operation::Attributes { .. }
-            | Operation::SeekEnd { .. }
-            | Operation::Map { .. }
-            | Operation::Touch { .. }
-            | Operation::ReadFile { .. }
-            | Operation::WriteFile { .. }
-            | Operation::Fill { .. }
-            | Operation::ReadOpen { .. }
-            | Operation::Archive { .. }
-            | Operation::Turn { .. }
-            | Operation::Evict { .. }
-            | Operation::Invalidate { .. }
-            | Operation::Prefetch { .. } => Ok(()),
+            other_workloads!() => Ok(()),
         };
     }
     text
@@ -127,28 +112,14 @@ impl Seen {
             | Operation::SetOwner { file }
             | Operation::Truncate { file, .. } => self.direct(file).map(drop),
             // By a name, of a folder, or none that a file of calls has.
-            Operation::CreateFile { .. }
-            | Operation::Delete { .. }
+            Operation::Delete { .. }
             | Operation::Rename { .. }
             | Operation::LookUp { .. }
             | Operation::MakeDirectory { .. }
             | Operation::List
             | Operation::SyncFolder
             | Operation::Pause { .. }
-            | Operation::Turn { .. }
-            | Operation::Allocate { .. }
-            | Operation::Attributes { .. }
-            | Operation::SeekEnd { .. }
-            | Operation::Map { .. }
-            | Operation::Touch { .. }
-            | Operation::ReadFile { .. }
-            | Operation::WriteFile { .. }
-            | Operation::Fill { .. }
-            | Operation::ReadOpen { .. }
-            | Operation::Archive { .. }
-            | Operation::Evict { .. }
-            | Operation::Invalidate { .. }
-            | Operation::Prefetch { .. } => Ok(()),
+            | other_workloads!() => Ok(()),
         }
     }
 
