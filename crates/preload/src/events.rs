@@ -1,5 +1,6 @@
 //! What happens to descriptors, in words that are compared with each call.
 
+use crate::turns::{Turn, Under};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -47,6 +48,10 @@ pub struct Watch {
     pub borrowers: AtomicU32,
     /// Closes of single numbers that are over.
     pub closes: AtomicU64,
+    /// Copies of numbers that were begun.
+    pub copies: AtomicU64,
+    /// Direct calls at offsets, with several threads.
+    pub moving: Under,
     /// Calls for which the kernel was asked what their number means.
     pub asked: AtomicU64,
 }
@@ -66,6 +71,7 @@ pub struct Opened {
     closes: AtomicU64,
     ranges: AtomicU64,
     shared: AtomicU64,
+    copies: AtomicU64,
 }
 
 /// What happens to one number. Zeros: nothing was seen.
@@ -74,7 +80,11 @@ pub struct Number {
     pub closes: Events,
     /// The last of [`Watch::closes`] that was this one's.
     last: AtomicU64,
+    /// The last of [`Watch::copies`] that was made of this one, or made this one.
+    copied: AtomicU64,
     opened: Opened,
+    /// Whose turn it is with the offset.
+    pub turn: Turn,
 }
 
 /// What had happened before a number came to be open.
@@ -84,6 +94,8 @@ pub struct Before {
     pub closes: u64,
     pub ranges: u64,
     pub shared: u64,
+    /// [`Watch::copies`].
+    pub copies: u64,
 }
 
 impl Number {
@@ -105,12 +117,13 @@ impl Number {
     pub fn taken(&self, quiet: u64, before: Before) {
         self.opened.ranges.store(before.ranges, Ordering::SeqCst);
         self.opened.shared.store(before.shared, Ordering::SeqCst);
+        self.opened.copies.store(before.copies, Ordering::SeqCst);
         self.opened.closes.store(quiet + 1, Ordering::SeqCst);
     }
 
     /// The number was open when the program began, and its open file may be others', too.
     pub fn inherited(&self) {
-        self.taken(0, Before { closes: 0, ranges: 0, shared: NOBODY });
+        self.taken(0, Before { closes: 0, ranges: 0, shared: NOBODY, copies: 0 });
     }
 
     /// What had been closed when the number was opened, and what had been shared, if it was seen.
@@ -128,11 +141,23 @@ impl Number {
         self.seen(watch).is_some_and(|(_, shared)| watch.shared.quiet() == Some(shared))
     }
 
+    /// A copy is made, the n-th of all: of this number, or as this one.
+    pub fn copied(&self, n: u64) {
+        self.copied.fetch_max(n, Ordering::SeqCst);
+    }
+
+    /// Whether another number may be the same open file, if all is seen that happens.
+    #[inline]
+    pub fn is_copied(&self) -> bool {
+        self.copied.load(Ordering::SeqCst) > self.opened.copies.load(Ordering::SeqCst)
+    }
+
     /// What counts for a number that is made a copy of this one; `None`: it was not seen how this one was opened.
     pub fn before_copying(&self, watch: &Watch) -> Option<(u64, Before)> {
         let (closes, shared) = self.seen(watch)?;
-        let before = Before { closes: watch.closes.load(Ordering::SeqCst), ranges: watch.ranges.quiet()?, shared };
-        Some((closes, before))
+        let now = |count: &AtomicU64| count.load(Ordering::SeqCst);
+        let (ranges, copies) = (watch.ranges.quiet()?, now(&watch.copies));
+        Some((closes, Before { closes: now(&watch.closes), ranges, shared, copies }))
     }
 }
 

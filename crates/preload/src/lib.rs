@@ -7,9 +7,9 @@
 //! doubt, is the kernel's, exactly as without this library.
 //!
 //! **Descriptors and offsets are the kernel's.** A direct `read` or `write` moves the offset by lseek(2), which is a
-//! step of its own: so nobody else may have the offset (`transfer`). A program of one thread reads and writes directly
-//! at the offsets of what it has opened itself, once it is trusted; all other calls at an offset are the kernel's, but
-//! for writes by `O_APPEND`, which do not go by it.
+//! step of its own: so no other process may have the offset (`transfer`), and threads take turns (`turns`). A program
+//! reads and writes directly at the offsets of what it has opened itself, once it is trusted; all other calls at an
+//! offset are the kernel's, but for writes by `O_APPEND`, which do not go by it.
 //!
 //! **What a number means** is asked of the kernel at each call (statx(2), F_GETFL), unless every close is seen: all
 //! functions of libc that close or replace a descriptor are hooked (`watch`), and all other code of the process was
@@ -29,6 +29,8 @@
 //! - A wild pointer is no EFAULT, but ends the program by a signal, as any other use of it does. Addresses that no
 //!   program has (below 64 KiB, above its address space) are handed to the kernel, which says EFAULT.
 //! - A signal handler that jumps out of a direct read or write at the offset leaves the offset behind it.
+//! - A thread that calls execve(2) while another one writes directly at an offset may leave a gap before what the next
+//!   program writes there.
 //! - Several processes or threads append at once by one `O_WRONLY | O_APPEND` descriptor: where lseek(2) says that it
 //!   is afterwards is the end of any of their writes, which go to the end all the same.
 //! - inotify(7) and fanotify(7) do not see direct calls.
@@ -64,6 +66,7 @@ mod report;
 mod symbols;
 mod transfer;
 mod trust;
+mod turns;
 #[cfg(target_arch = "x86_64")]
 mod watch;
 mod ways;

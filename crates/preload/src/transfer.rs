@@ -197,8 +197,8 @@ impl Ready {
         trust::holds(self.state) && self.known.proof.holds(&self.state.watch, &self.descriptor.number)
     }
 
-    /// Whether nobody but this thread has anything to do with the offset of the open file: it was opened by this
-    /// process, as all of whose calls are seen that could give it to another one, and there is one thread.
+    /// Whether nobody but this process has anything to do with the offset of the open file, by this number: it was
+    /// opened by this process, as all of whose calls are seen that could give it to another one.
     ///
     /// A direct call at the offset is two steps or more, which are one for the kernel: it reads or stores, and moves
     /// the offset, with the open file's lock held. In between, whoever else has the open file finds an offset that
@@ -211,21 +211,40 @@ impl Ready {
     ///   (`prog > file` is, but nothing says so), nor what was open before a child was made, in either of them;
     /// - who got it by a message (SCM_RIGHTS): neither what was open before one was sent is taken for this process's
     ///   own, nor what came by one, for nobody has seen that opened here;
-    /// - of this process by another number (dup(2), F_DUPFD): that number is used by this thread, too;
-    /// - of this process in another thread;
+    /// - of this process by another number (dup(2), F_DUPFD): with one thread that number is used by it, too; with
+    ///   several, calls by neither number are direct;
+    /// - of this process in another thread, which waits, as this one does for it (`turns`);
     /// - not by opening /proc/PID/fd/N: that is another open file, with an offset of its own.
     ///
     /// What is left is a handler of a signal that comes between two steps. It finds the offset where it is when the
     /// call is over: it was moved before, by exactly what will be done ([`Ready::at_offset`]).
     #[inline]
     fn is_alone(&self) -> bool {
-        raw::is_single() && self.is_proven() && self.known.proof.is_own(&self.state.watch)
+        self.is_proven() && self.known.proof.is_own(&self.state.watch) && self.is_in_turn()
     }
 
     /// Whether that can turn out when it is asked.
     #[inline]
     fn may_be_alone(&self) -> bool {
-        raw::is_single() && trust::is_possible() && self.descriptor.number.is_own(&self.state.watch)
+        trust::is_possible() && self.descriptor.number.is_own(&self.state.watch) && self.is_in_turn()
+    }
+
+    /// Whether those threads that use the offset take turns.
+    #[inline]
+    fn is_in_turn(&self) -> bool {
+        raw::is_single() || !self.descriptor.number.is_copied()
+    }
+
+    /// A call at the offset, when it is this thread's turn, and the offset is still nobody else's then.
+    #[inline]
+    fn in_turn(&self, call: impl FnOnce() -> Progress) -> Progress {
+        if raw::is_single() {
+            return call();
+        }
+        let shared = Progress::Untouched(Way::Kernel(Reason::Shared));
+        let turn = &self.descriptor.number.turn;
+        let progress = turn.run(&self.state.watch.moving, || if self.is_alone() { Some(call()) } else { None });
+        progress.flatten().unwrap_or(shared)
     }
 
     /// Whether it is open to be read, too: then the offset matters even if writes go to the end.
@@ -315,7 +334,7 @@ impl Ready {
         outcome
     }
 
-    /// The call at the offset of the open file, which is nobody else's ([`Ready::is_alone`]).
+    /// The call at the offset of the open file, which is nobody else's ([`Ready::is_alone`], [`Ready::in_turn`]).
     ///
     /// A range is claimed by moving the offset over it before anything is done, so that a signal handler that comes in
     /// between goes on behind it, as after the call. It is never more than what is there to be read; a write that does
@@ -515,11 +534,12 @@ pub unsafe fn direct(call: &Call, cancel: impl FnOnce()) -> Progress {
     cancel();
     if ready.at_end {
         // SAFETY: the caller's promise.
-        return unsafe { ready.at_end(call) };
+        let at_end = || unsafe { ready.at_end(call) };
+        return if ready.is_read_too() { ready.in_turn(at_end) } else { at_end() };
     }
     let Some(at) = call.at else {
         // SAFETY: the caller's promise.
-        return unsafe { ready.at_offset(call) };
+        return ready.in_turn(|| unsafe { ready.at_offset(call) });
     };
     // SAFETY: the caller's promise.
     match unsafe { ready.run(call, at) } {

@@ -2,7 +2,7 @@
 //! libc has functions for it: they are hooked, and leave their marks in words that are compared with each call.
 
 use crate::descriptors::Descriptor;
-use crate::events::{Before, Events};
+use crate::events::{Before, Events, Number, Watch};
 use crate::hooks::{self, Function, Wanted};
 use crate::mounts;
 use crate::process::{State, state};
@@ -34,12 +34,17 @@ unsafe fn closing(fd: usize, from: Option<usize>, call: impl FnOnce() -> isize) 
     let watch = &state.watch;
     let from = from.and_then(|from| number(state, from)).map(|found| &found.number);
     let before = from.and_then(|from| from.before_copying(watch));
+    let copy = from.map(|from| begin_copy(watch, from));
     let begun = closed.closes.begin();
+    closed.turn.settle();
     let result = call();
     if forks != FORKS.load(Ordering::Relaxed) {
         return result;
     }
     closed.closed(watch.closes.fetch_add(1, Ordering::SeqCst) + 1);
+    if let Some(n) = copy {
+        closed.copied(n);
+    }
     let quiet = closed.closes.end(begun);
     if let (Some(from), Some((closes, before)), Some(quiet)) = (from, before, quiet) {
         // All the time it was what it is.
@@ -50,10 +55,21 @@ unsafe fn closing(fd: usize, from: Option<usize>, call: impl FnOnce() -> isize) 
     result
 }
 
-/// Makes a call that is one of these events.
+/// From now on this number's offset may have another number, too. Which copy of all it is.
+fn begin_copy(watch: &Watch, from: &Number) -> u64 {
+    let n = watch.copies.fetch_add(1, Ordering::SeqCst) + 1;
+    from.copied(n);
+    from.turn.settle();
+    n
+}
+
+/// Makes a call that is one of these events, which no direct call at an offset may have a part of.
 unsafe fn during(events: Option<&Events>, call: impl FnOnce() -> isize) -> isize {
     let forks = FORKS.load(Ordering::Relaxed);
     let begun = events.map(Events::begin);
+    if let Some(state) = own_state() {
+        state.watch.moving.settle();
+    }
     let result = call();
     if forks == FORKS.load(Ordering::Relaxed) {
         events.zip(begun).map(|(events, begun)| events.end(begun));
@@ -64,8 +80,8 @@ unsafe fn during(events: Option<&Events>, call: impl FnOnce() -> isize) -> isize
 /// What counts before a number is opened.
 fn before_opening(state: &State) -> Option<Before> {
     let watch = &state.watch;
-    let closes = watch.closes.load(Ordering::SeqCst);
-    Some(Before { closes, shared: watch.shared.quiet()?, ranges: watch.ranges.quiet()? })
+    let (closes, copies) = (watch.closes.load(Ordering::SeqCst), watch.copies.load(Ordering::SeqCst));
+    Some(Before { closes, shared: watch.shared.quiet()?, ranges: watch.ranges.quiet()?, copies })
 }
 
 /// Makes a call that opens a file.
@@ -88,14 +104,17 @@ unsafe fn copying(from: usize, call: impl FnOnce() -> isize) -> isize {
     let forks = FORKS.load(Ordering::Relaxed);
     let before = own_state().and_then(|state| {
         let from = &number(state, from)?.number;
-        Some((&state.watch, from, from.before_copying(&state.watch)?))
+        let before = from.before_copying(&state.watch);
+        Some((&state.watch, from, before, begin_copy(&state.watch, from)))
     });
     let fd = call();
     if forks != FORKS.load(Ordering::Relaxed) {
         return fd;
     }
     let opened = usize::try_from(fd).ok().and_then(|fd| own_state()?.descriptors.get(fd));
-    if let (Some((watch, from, (closes, before))), Some(opened)) = (before, opened) {
+    let Some((watch, from, before, n)) = before else { return fd };
+    if let (Some((closes, before)), Some(opened)) = (before, opened) {
+        opened.number.copied(n);
         // All the time it was what it is.
         if from.closes.are_still(closes) && watch.ranges.are_still(before.ranges) {
             opened.number.opened(before);
@@ -148,6 +167,14 @@ hooks! {
     Attach c"shmat", attach;
     Personality c"personality", personality;
     Syscall c"syscall", any;
+    Seek c"lseek64", seek;
+    ReadParts c"readv", read_parts;
+    WriteParts c"writev", write_parts;
+    ReadPartsAt c"preadv64v2", read_parts_at;
+    WritePartsAt c"pwritev64v2", write_parts_at;
+    SendFile c"sendfile64", send_file;
+    Splice c"splice", splice;
+    CopyRange c"copy_file_range", copy_range;
 }
 
 static ORIGINALS: [AtomicPtr<c_void>; COUNT] = [const { AtomicPtr::new(core::ptr::null_mut()) }; COUNT];
@@ -220,6 +247,7 @@ extern "C" fn begin_lending() {
     if let Some(state) = state() {
         state.watch.borrowers.fetch_add(1, Ordering::SeqCst);
         state.watch.shared.begin();
+        state.watch.moving.settle();
     }
 }
 
@@ -318,7 +346,8 @@ fn made(flags: usize) {
         // libc does not count it among its threads: nothing says any more that there is but one.
         raw::look_at_threads_by(core::ptr::null_mut());
     }
-    let usual = (libc::CLONE_THREAD | libc::CLONE_FILES) as usize;
+    // Those without storage of their own could not be told apart from each other, either.
+    let usual = (libc::CLONE_THREAD | libc::CLONE_FILES | libc::CLONE_SETTLS) as usize;
     if flags & usual != usual {
         distrust(Reason::OwnTable);
     }
@@ -345,7 +374,48 @@ seen!(
     personality(what) as Personality,
     if what as u32 != u32::MAX && what as c_int & libc::READ_IMPLIES_EXEC != 0 { distrust(Reason::NewCode) }
 );
-seen!(any(number, a, b, c, d, e, f) as Syscall, by_number(number));
+seen!(seek(fd, by, from) as Seek within |call| moving([fd], call));
+seen!(read_parts(fd, parts, count) as ReadParts within |call| moving([fd], call));
+seen!(write_parts(fd, parts, count) as WriteParts within |call| moving([fd], call));
+seen!(read_parts_at(fd, parts, count, at, flags) as ReadPartsAt within |call| moving([fd], call));
+seen!(write_parts_at(fd, parts, count, at, flags) as WritePartsAt within |call| moving([fd], call));
+seen!(send_file(out, from, at, bytes) as SendFile within |call| moving([out, from], call));
+seen!(splice(from, from_at, to, to_at, bytes, flags) as Splice within |call| moving([from, to], call));
+seen!(copy_range(from, from_at, to, to_at, bytes, flags) as CopyRange within |call| moving([from, to], call));
+
+/// Makes a call that uses the offsets of these numbers, or may.
+///
+/// A thread that is cancelled in the call, or jumps out of it by a signal, is counted for ever: calls at that number's
+/// offset are the kernel's from then on. Nothing here wants to be dropped.
+unsafe fn moving<const N: usize>(numbers: [usize; N], call: impl FnOnce() -> isize) -> isize {
+    // With one thread nobody else is at an offset; and where it is not known how a number was opened, or others have the
+    // open file, too, no call at it is direct.
+    let counted = numbers.map(|fd| {
+        let state = own_state().filter(|_| !raw::is_single())?;
+        let number = &number(state, fd)?.number;
+        (number.is_own(&state.watch) && number.turn.enter()).then_some(number)
+    });
+    let forks = FORKS.load(Ordering::Relaxed);
+    let result = call();
+    if forks == FORKS.load(Ordering::Relaxed) {
+        counted.into_iter().flatten().for_each(|number| number.turn.left());
+    }
+    result
+}
+
+unsafe extern "C-unwind" fn any(number: usize, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
+    by_number(number);
+    // SAFETY: the program's promise.
+    let call = || unsafe { Hook::Syscall.call(&[number, a, b, c, d, e, f]) };
+    // SAFETY: the program's promise.
+    unsafe {
+        match number as i64 {
+            libc::SYS_read | libc::SYS_write | libc::SYS_preadv2 | libc::SYS_pwritev2 => moving([a], call),
+            libc::SYS_copy_file_range => moving([a, c], call),
+            _ => call(),
+        }
+    }
+}
 
 /// System calls by number that have nothing to do with what descriptors mean. Any other is doubt.
 fn by_number(number: usize) {

@@ -1,9 +1,10 @@
 //! Offsets that several threads or processes share: nobody finds one that belongs to a call which is only half done.
 
-use crate::report::{Report, storing};
+use crate::report::{Report, compiled, storing};
 use pocketstone_testing::{or_skip, program};
 use pocketstone_tests::command::run;
 use pocketstone_tests::suites::tell;
+use std::collections::BTreeSet;
 use std::fs;
 
 /// One reads at the end of the file, over and over, while another one writes there.
@@ -87,5 +88,30 @@ assert os.read(fd, 97) == b''
     let (reads, writes) = report.direct();
     let trusts = report.text().contains("descriptors: trusted");
     assert!(!trusts || reads > 2900 && writes > 2800, "{}", report.text());
+    volume.end();
+}
+
+/// Threads of one process use one offset in all ways that libc has, directly and by the kernel, while the file is
+/// shared, copied, or others are opened and closed.
+#[test]
+fn threads_take_turns_at_an_offset() {
+    let compiler = or_skip!(program("cc", "gcc"));
+    let place = or_skip!(storing());
+    let built = compiled(&compiler, &place, "offsets", include_str!("offsets.c"), &["-Wall", "-Werror", "-pthread"]);
+    let volume = place.volume(&["-o", "preload=append"]);
+    for way in ["alone", "closes", "dup", "message", "fork"] {
+        let report = Report::at(place.path(&format!("report of {way}")));
+        let mut program = report.run(&built);
+        let ran = run(program.args(["file", way]).current_dir(volume.path())).ends_with(0);
+        let found = fs::read_to_string(volume.path().join("file")).expect("text, and no zeros");
+        let lines: BTreeSet<&str> = found.lines().collect();
+        assert!(lines.iter().all(|line| line.len() == 63), "{way}: a record is not whole");
+        assert_eq!((format!("{}\n", lines.len()), found.len()), (ran.out, lines.len() * 64), "{way}");
+        let (text, (_, direct)) = (report.text(), report.direct());
+        // More than those before there were threads.
+        let was_direct = !text.contains("descriptors: trusted") || direct > 4100;
+        assert!(was_direct || !["alone", "closes"].contains(&way), "{way}: {text}");
+        tell(&format!("{way}: {direct} of {} writes direct", lines.len() + 4000));
+    }
     volume.end();
 }
