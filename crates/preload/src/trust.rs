@@ -36,7 +36,7 @@ reasons! {
 /// So many calls have asked the kernel, or others that took as long have gone by it, before code is looked through,
 /// which takes as long as some thousands.
 const CALLS: u32 = 2000;
-/// Versions of glibc whose every system call that closes something has been looked up.
+/// Versions of glibc whose every system call that closes something, or uses an offset, has been looked up.
 const VERSIONS: &[&CStr] = &[c"2.36"];
 
 /// Code that belongs to no object is looked at again so often.
@@ -109,7 +109,7 @@ impl Loads {
     }
 }
 
-/// Whether all is known of this libc that closes something.
+/// Whether all is known of this libc that closes something or uses an offset.
 pub fn is_known() -> bool {
     let version = symbols::in_libc(c"gnu_get_libc_version");
     let known = !version.is_null() && {

@@ -1,5 +1,6 @@
-//! Every way by which a descriptor's number comes to mean another file, or its open file to have other flags, as far as
-//! libc has functions for it: they are hooked, and leave their marks in words that are compared with each call.
+//! Every way by which a descriptor's number comes to mean another file, or its open file to have other flags or another
+//! offset, as far as libc has functions for it: they are hooked, and leave their marks in words that are compared with
+//! each call.
 
 use crate::descriptors::Descriptor;
 use crate::events::{Before, Events, Number, Watch};
