@@ -73,7 +73,7 @@ impl Processes {
     /// A call that failed changes nothing, but says what there is not.
     fn failed(&mut self, pid: u32, call: &Call<'_>) -> Result<(), &'static str> {
         let (folder, at) = match call.name {
-            "open" | "stat" | "lstat" | "stat64" | "lstat64" | "access" | "unlink" => ("AT_FDCWD", 0),
+            "open" | "stat" | "lstat" | "stat64" | "lstat64" | "access" | "unlink" => (HERE, 0),
             "openat" | "newfstatat" | "fstatat64" | "statx" | "faccessat" | "faccessat2" | "unlinkat" => {
                 (call.arguments.first().copied().ok_or(UNKNOWN)?, 1)
             }
