@@ -21,9 +21,9 @@ mod round_trip;
 
 use ground::{Ground, left_out, volume};
 use measure::{bar, nanoseconds};
+use pocketstone_core::median::median;
 use pocketstone_core::random::Random;
 use pocketstone_mount::{MountOptions, Mounted, Preload, mount, mount_null};
-use pocketstone_testing::bench::median;
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
 use std::io::Write;
@@ -138,7 +138,7 @@ fn reads<const N: usize>(files: [&File; N]) -> [f64; N] {
             }
         }
     }
-    times.map(median)
+    times.map(|times| median(times).expect("reads"))
 }
 
 /// The null file system's file.
@@ -207,7 +207,7 @@ fn opening(ground: &Ground) {
             }
         }
     }
-    let [usual, strict, tmpfs] = times.map(median);
+    let [usual, strict, tmpfs] = times.map(|times| median(times).expect("rounds"));
     let [shown, strict_shown, tmpfs_shown] = [usual, strict, tmpfs].map(nanoseconds);
     say(&format!("  open and close, p50: scmfs {shown}, with strict_open {strict_shown}, tmpfs {tmpfs_shown}"));
     bar("open and close over tmpfs", Some(usual / tmpfs), Some(2.5), None);
@@ -261,7 +261,7 @@ fn postmark(ground: &Ground) {
             fs::remove_dir(&folder).expect("an empty folder");
         }
     }
-    let medians: Vec<f64> = seconds.into_iter().map(median).collect();
+    let medians: Vec<f64> = seconds.into_iter().map(|times| median(times).expect("runs")).collect();
     say("  200 files of 4 KiB to 2 MiB, 4000 transactions");
     for ((name, _), seconds) in places.iter().zip(&medians) {
         say(&format!(
@@ -293,7 +293,8 @@ fn fio(ground: &Ground) {
                     rates.push(fio_rate(place, kind, block));
                 }
             }
-            let rates: String = rates.into_iter().map(|rates| format!("{:>10.0}", median(rates))).collect();
+            let rates: String =
+                rates.into_iter().map(|rates| format!("{:>10.0}", median(rates).expect("runs"))).collect();
             say(&format!("  {kind:<10} {block}{rates}"));
         }
     }

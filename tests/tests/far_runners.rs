@@ -1,7 +1,7 @@
 //! The runner for boards of other processors: static programs that run there without anything else.
 
 use pocketstone_board::{runner_architectures, runner_compiler, static_runner};
-use pocketstone_core::board::{Board, Capabilities, Places};
+use pocketstone_core::board::{BoardDescription, Capabilities, Places};
 use pocketstone_testing::{Need, or_skip, program, root, say};
 use pocketstone_tests::command::{binary, run};
 use pocketstone_tests::context;
@@ -71,7 +71,7 @@ fn a_runner_with_process_numbers_of_its_own_is_no_virtual_boards_and_traces_noth
     let folder = tempfile::tempdir().expect("a temporary folder");
     let capabilities = Capabilities { disposable: true, ..Capabilities::unknown() };
     let request = Request {
-        board: Board { capabilities, places: Places::default(), settings: Vec::new() },
+        board: BoardDescription { capabilities, places: Places::default(), settings: Vec::new() },
         order: Order::Abilities,
     };
     let order = folder.path().join("order.json");

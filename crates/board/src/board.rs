@@ -454,15 +454,15 @@ mod tests {
     use super::*;
     use crate::Cache;
     use crate::transport::of_a_real_machine;
-    use pocketstone_core::board::{Board as Description, Places};
+    use pocketstone_core::board::{BoardDescription, Places};
     use pocketstone_core::volume::FileSystem;
 
     /// A machine of which nothing is known but what it says.
     struct Said(Capabilities, Cache);
 
     impl Transport for Said {
-        fn describe(&self) -> Description {
-            Description { capabilities: self.0.clone(), places: Places::default(), settings: Vec::new() }
+        fn describe(&self) -> BoardDescription {
+            BoardDescription { capabilities: self.0.clone(), places: Places::default(), settings: Vec::new() }
         }
 
         fn facts(&self) -> Result<Facts, Failed> {

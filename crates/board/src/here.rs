@@ -3,7 +3,7 @@
 use crate::orders::{introduced, introduction, put, read_response, remove_ours};
 use crate::transport::{Offer, Transport, of_a_real_machine};
 use crate::{BoardContext, Cache, Failed, HostProfile, child};
-use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
+use pocketstone_core::board::{Ability, BoardDescription, Capabilities, Places};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::volume::{Medium, Volume};
@@ -92,7 +92,7 @@ pub(crate) fn runner_beside_command() -> Result<PathBuf> {
 }
 
 impl Transport for Here {
-    fn describe(&self) -> Description {
+    fn describe(&self) -> BoardDescription {
         let counters = match PROCESSOR_COUNTERS.iter().any(|path| Path::new(path).exists()) {
             true => Ability::Yes,
             false => Ability::no(
@@ -105,7 +105,7 @@ impl Transport for Here {
             processor_counters: counters,
             ..of_a_real_machine()
         };
-        Description { capabilities, places: Places::default(), settings: Vec::new() }
+        BoardDescription { capabilities, places: Places::default(), settings: Vec::new() }
     }
 
     fn facts(&self) -> Result<Facts, Failed> {

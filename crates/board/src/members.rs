@@ -2,7 +2,7 @@
 
 use crate::transport::{Transport, tried};
 use crate::{BoardContext, Failed};
-use pocketstone_core::board::Board as Description;
+use pocketstone_core::board::BoardDescription;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::{Error, Result};
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ pub struct Member {
     /// The way to it.
     pub transport: Box<dyn Transport>,
     /// Its capabilities and locations.
-    pub description: Description,
+    pub description: BoardDescription,
     /// Facts about it that others of the same board do not share, or need not.
     pub own: Facts,
 }

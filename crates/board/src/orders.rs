@@ -208,8 +208,11 @@ mod tests {
             (capabilities.parallel, capabilities.power_cuts, capabilities.chip_faults) =
                 (parallel, no("cuts"), no("chip"));
             (capabilities.accesses, capabilities.flash_counters) = (no("accesses"), no("flash"));
-            let board =
-                pocketstone_core::board::Board { capabilities, places: Default::default(), settings: Vec::new() };
+            let board = pocketstone_core::board::BoardDescription {
+                capabilities,
+                places: Default::default(),
+                settings: Vec::new(),
+            };
             put(Request { board, order: Order::Abilities }, folder.path(), &cache).unwrap();
             fs::read(folder.path().join(ORDER)).unwrap()
         };

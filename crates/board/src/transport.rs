@@ -2,7 +2,7 @@
 
 use crate::{Cache, Console, Failed};
 use pocketstone_core::block::SECTOR_SIZES;
-use pocketstone_core::board::{Ability, Board as Description, Capabilities};
+use pocketstone_core::board::{Ability, BoardDescription, Capabilities};
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::volume::{Access, Volume};
@@ -76,7 +76,7 @@ pub fn tried<T>(transport: &dyn Transport, act: impl Fn() -> Result<T, Failed>) 
 /// states can be saved, orders start from saved states.
 pub trait Transport: Send + Sync {
     /// The machine's capabilities and locations.
-    fn describe(&self) -> Description;
+    fn describe(&self) -> BoardDescription;
 
     /// Facts about the machine.
     ///

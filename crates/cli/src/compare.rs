@@ -82,13 +82,12 @@ fn print(comparison: &Comparison) {
     }
     for row in comparison.rows.iter().filter(|r| r.verdict() != Verdict::Same) {
         say!(
-            "{} {}: {} -> {} (pairs {:+.1} %{}), {}",
+            "{} {}: {} -> {}{}, {}",
             row.point,
             row.metric.name,
             row.metric.unit.write(row.a),
             row.metric.unit.write(row.b),
-            100.0 * row.change(),
-            spread(row),
+            percentages(row).map_or(String::new(), |change| format!(" (pairs {change})")),
             row.verdict().words()
         );
     }
@@ -147,14 +146,9 @@ fn markdown(arguments: &CompareArguments, comparison: &Comparison, faults: &[Str
     }
     for row in &changed {
         let words = [row.point.as_str(), row.metric.name].map(|word| word.replace('|', "\\|"));
-        let (a, b, change) = (row.metric.unit.write(row.a), row.metric.unit.write(row.b), 100.0 * row.change());
-        text += &format!(
-            "| {} | {} | {a} | {b} | {change:+.1} %{} | {} |\n",
-            words[0],
-            words[1],
-            spread(row),
-            row.verdict().words()
-        );
+        let (a, b) = (row.metric.unit.write(row.a), row.metric.unit.write(row.b));
+        let (change, verdict) = (percentages(row).unwrap_or_default(), row.verdict().words());
+        text += &format!("| {} | {} | {a} | {b} | {change} | {verdict} |\n", words[0], words[1]);
     }
     if changed.iter().any(|row| row.verdict() == Verdict::CannotTell) {
         text += &format!("\nSome {CANNOT_TELL}.\n");
@@ -174,13 +168,14 @@ fn passed(comparison: &Comparison, limit: f64) -> String {
     }
 }
 
-/// What the ends of a median's change are, in words; nothing of one cell.
-fn spread(row: &ComparedPoint) -> String {
+/// A median's change in per cent, and its ends with what they are, unless it is of one cell. `None` where the change is
+/// no fraction of the first run, and no ends where one of them is none.
+fn percentages(row: &ComparedPoint) -> Option<String> {
+    let percent = |ratio: f64| ratio.is_finite().then(|| format!("{:+.1}", 100.0 * (ratio - 1.0)));
     let spread = row.ratio.spread;
-    let percent = |ratio: f64| format!("{:+.1}", 100.0 * (ratio - 1.0));
-    spread
-        .name()
-        .map_or(String::new(), |name| format!("; {name}: {} to {}", percent(spread.low()), percent(spread.high())))
+    let ends = spread.name().zip(percent(spread.low())).zip(percent(spread.high()));
+    let ends = ends.map_or(String::new(), |((name, low), high)| format!("; {name}: {low} to {high}"));
+    Some(format!("{} %{ends}", percent(row.ratio.median)?))
 }
 
 /// Why the second run fails: it is worse by more than `limit` per cent, lacks what the first one has, or nothing says
@@ -211,13 +206,23 @@ mod tests {
     use pocketstone_study::results::stats::statistic;
     use pocketstone_study::specification::metric;
 
+    fn row(ratios: &[f64], exact: bool) -> ComparedPoint {
+        let (ratio, metric) = (statistic(ratios).unwrap(), metric::named("total_ns").unwrap());
+        let ends = [ratios[0], ratios[ratios.len() - 1]];
+        ComparedPoint { point: String::new(), metric, a: 1.0, b: 1.0, ratio, extremes: ends, exact }
+    }
+
+    #[test]
+    fn a_change_has_percentages_where_it_is_a_fraction() {
+        let of = |ratios: &[f64]| percentages(&row(ratios, true));
+        assert_eq!(of(&[1.5]).as_deref(), Some("+50.0 %"));
+        assert_eq!(of(&[0.5, 1.0, 1.5]).as_deref(), Some("+0.0 %; range of 3: -50.0 to +50.0"));
+        assert_eq!(of(&[1.0, 1.5, f64::INFINITY]).as_deref(), Some("+50.0 %"));
+        assert_eq!((of(&[f64::INFINITY; 5]), of(&[f64::NEG_INFINITY])), (None, None));
+    }
+
     #[test]
     fn a_passed_limit_says_no_more_than_was_judged() {
-        let row = |ratios: &[f64], exact| {
-            let (ratio, metric) = (statistic(ratios).unwrap(), metric::named("total_ns").unwrap());
-            let ends = [ratios[0], ratios[ratios.len() - 1]];
-            ComparedPoint { point: String::new(), metric, a: 1.0, b: 1.0, ratio, extremes: ends, exact }
-        };
         let text = |rows: Vec<ComparedPoint>| {
             let (different, lost, lost_metrics) = (Vec::new(), Vec::new(), Vec::new());
             passed(&Comparison { identical: 1, different, unmatched: 0, lost, lost_metrics, rows, apart: vec![] }, 0.5)

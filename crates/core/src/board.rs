@@ -145,7 +145,7 @@ impl Default for Places {
 /// A board, as its runner must know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Board {
+pub struct BoardDescription {
     /// Its capabilities.
     pub capabilities: Capabilities,
     /// Its locations.

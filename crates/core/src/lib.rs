@@ -21,6 +21,7 @@ pub mod faults;
 pub mod frame;
 pub mod hint;
 pub mod log;
+pub mod median;
 pub mod metric;
 pub mod origin;
 pub mod outcome;

@@ -5,6 +5,7 @@
 //! median of the pairs' ratios with a 95% bootstrap interval; the bar is 5%.
 
 use pocketstone_core::database::{Configuration, DatabaseEngine, DatabaseSpec, DatabaseWorkload, Recipe, SqlForm};
+use pocketstone_core::median::median;
 use pocketstone_core::random::Random;
 use pocketstone_engine::database::{Process, Task, Work, load, serve};
 use pocketstone_workload::database::{Trace, prepare};
@@ -54,11 +55,6 @@ fn run(folder: &Path, spec: &DatabaseSpec, recorded: bool) -> f64 {
     (result.end_ns - result.start_ns) as f64 / 1e6
 }
 
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     if let [_, word, task] = &arguments[..] {
@@ -82,20 +78,20 @@ fn main() {
         let second = run(folder.path(), &spec, pair % 2 == 0);
         pairs.push(if pair % 2 == 0 { (first, second) } else { (second, first) });
     }
-    let mut ratios: Vec<f64> = pairs.iter().map(|(without, with)| with / without - 1.0).collect();
+    let ratios: Vec<f64> = pairs.iter().map(|(without, with)| with / without - 1.0).collect();
     let mut random = Random::new(1);
     let mut resampled: Vec<f64> = (0..BOOTSTRAPS)
         .map(|_| {
-            let mut sample: Vec<f64> = (0..PAIRS).map(|_| ratios[random.below(PAIRS as u64) as usize]).collect();
-            median(&mut sample)
+            let sample: Vec<f64> = (0..PAIRS).map(|_| ratios[random.below(PAIRS as u64) as usize]).collect();
+            median(sample).expect("pairs")
         })
         .collect();
     resampled.sort_by(f64::total_cmp);
     let [low, high] = [BOOTSTRAPS / 40, BOOTSTRAPS - 1 - BOOTSTRAPS / 40].map(|n| 100.0 * resampled[n]);
-    let added = median(&mut ratios);
+    let added = median(ratios).expect("pairs");
     let [mut without, mut with]: [Vec<f64>; 2] =
         [pairs.iter().map(|p| p.0).collect(), pairs.iter().map(|p| p.1).collect()];
-    let medians = [median(&mut without), median(&mut with)];
+    let medians = [&mut without, &mut with].map(|all| median(all).expect("pairs"));
     let word = if added <= BAR { "met" } else { "NOT met" };
     let text = format!(
         "PocketData C, SQLite on a file: {:.2} ms, {:.2} ms with its calls recorded (least: {:.2} and {:.2}); \

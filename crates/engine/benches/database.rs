@@ -6,6 +6,7 @@
 
 use libsqlite3_sys as ffi;
 use pocketstone_core::database::{DatabaseEngine, DatabaseSpec, DatabaseWorkload, Recipe};
+use pocketstone_core::median::median;
 use pocketstone_core::random::Random;
 use pocketstone_engine::database::Session;
 use pocketstone_testing::clock;
@@ -156,11 +157,6 @@ fn lab(session: &mut Session) -> f64 {
     elapsed / READS as f64
 }
 
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn main() {
     let trace = Arc::new(workload());
     let bare = Bare::new(&trace);
@@ -182,19 +178,19 @@ fn main() {
         };
         pairs.push((bare, lab));
     }
-    let mut added: Vec<f64> = pairs.iter().map(|(bare, lab)| lab / bare - 1.0).collect();
+    let added: Vec<f64> = pairs.iter().map(|(bare, lab)| lab / bare - 1.0).collect();
     let mut random = Random::new(1);
     let mut resampled: Vec<f64> = (0..BOOTSTRAPS)
         .map(|_| {
-            let mut sample: Vec<f64> = (0..PAIRS).map(|_| added[random.below(PAIRS as u64) as usize]).collect();
-            median(&mut sample)
+            let sample: Vec<f64> = (0..PAIRS).map(|_| added[random.below(PAIRS as u64) as usize]).collect();
+            median(sample).expect("pairs")
         })
         .collect();
     resampled.sort_by(f64::total_cmp);
     let [low, high] = [BOOTSTRAPS / 40, BOOTSTRAPS - 1 - BOOTSTRAPS / 40].map(|n| resampled[n]);
-    let added = median(&mut added);
-    let bare_ns = median(&mut pairs.iter().map(|p| p.0).collect::<Vec<_>>());
-    let lab_ns = median(&mut pairs.iter().map(|p| p.1).collect::<Vec<_>>());
+    let added = median(added).expect("pairs");
+    let bare_ns = median(pairs.iter().map(|p| p.0).collect::<Vec<_>>()).expect("pairs");
+    let lab_ns = median(pairs.iter().map(|p| p.1).collect::<Vec<_>>()).expect("pairs");
     let word = if added <= BAR { "met" } else { "NOT met" };
     let percent = |share: f64| format!("{:.1}", 100.0 * share);
     let text = format!(

@@ -5,8 +5,8 @@
 //! kernel, and of the time in all. The bar is 15 % of the processor time, which other processes of the machine change
 //! less than the time in all. fio does not scramble what it writes, which is no work on files.
 
+use pocketstone_core::median::median;
 use pocketstone_engine::{Executor, KernelTree, populate, run};
-use pocketstone_testing::bench::median;
 use pocketstone_testing::{Need, or_skip, program};
 use pocketstone_workload::postmark::program::ProgramSpec;
 use pocketstone_workload::{Data, FileWorkload, FioSpec, PostmarkSpec};
@@ -49,7 +49,7 @@ impl Took {
     }
 
     fn medians(all: &[Took]) -> Took {
-        let of = |value: fn(&Took) -> f64| median(all.iter().map(value).collect());
+        let of = |value: fn(&Took) -> f64| median(all.iter().map(value).collect::<Vec<_>>()).expect("runs");
         Took { user_s: of(|t| t.user_s), system_s: of(|t| t.system_s), wall_s: of(|t| t.wall_s) }
     }
 }
@@ -92,8 +92,9 @@ fn pairs(name: &str, home: &Path, [theirs, ours]: [Makes<'_>; 2], start: [Took; 
     let folder = home.join("files");
     let pair = |_| (time(theirs(&folder), &folder).without(start[0]), time(ours(&folder), &folder).without(start[1]));
     let pairs: Vec<(Took, Took)> = (0..PAIRS).map(pair).collect();
-    let ratio = |of: &dyn Fn(&Took) -> f64| median(pairs.iter().map(|(theirs, ours)| of(theirs) / of(ours)).collect());
-    let of_theirs = |of: &dyn Fn(&Took) -> f64| median(pairs.iter().map(|(theirs, _)| of(theirs)).collect());
+    let of_pairs = |of: &dyn Fn(&(Took, Took)) -> f64| median(pairs.iter().map(of).collect::<Vec<_>>()).expect("pairs");
+    let ratio = |of: &dyn Fn(&Took) -> f64| of_pairs(&|(theirs, ours)| of(theirs) / of(ours));
+    let of_theirs = |of: &dyn Fn(&Took) -> f64| of_pairs(&|(theirs, _)| of(theirs));
     let (processor, system) = (ratio(&Took::processor_s), ratio(&|took| took.system_s));
     let (user, wall) = (of_theirs(&|took| took.user_s / took.processor_s()), ratio(&|took| took.wall_s));
     let seconds = of_theirs(&Took::processor_s);

@@ -1,5 +1,6 @@
 //! What durability costs here: medians of copies and stores with and without it.
 
+use pocketstone_core::median::median;
 use pocketstone_media::{MapOptions, Mapped, Region, persist};
 use std::hint::black_box;
 use std::io::Write;
@@ -15,10 +16,10 @@ struct Page([u8; PAGE as usize]);
 
 /// Median nanoseconds of one call, over batches long enough for the clock. Each call gets the offset
 /// of another page.
-fn median(mut call: impl FnMut(u64)) -> f64 {
+fn median_ns(mut call: impl FnMut(u64)) -> f64 {
     let (batches, calls) = (401, 64);
     let mut at = 0;
-    let mut times: Vec<f64> = (0..batches)
+    let times: Vec<f64> = (0..batches)
         .map(|_| {
             let start = Instant::now();
             for _ in 0..calls {
@@ -29,8 +30,7 @@ fn median(mut call: impl FnMut(u64)) -> f64 {
             start.elapsed().as_nanos() as f64 / f64::from(calls)
         })
         .collect();
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
+    median(times).expect("batches")
 }
 
 fn main() {
@@ -52,11 +52,11 @@ fn main() {
     line(
         "memcpy 4 KiB",
         // SAFETY: both are a page long.
-        median(|at| unsafe { std::ptr::copy_nonoverlapping(black_box(page.as_ptr()), raw(at), page.len()) }),
+        median_ns(|at| unsafe { std::ptr::copy_nonoverlapping(black_box(page.as_ptr()), raw(at), page.len()) }),
     );
     line(
         "raw stream 4 KiB + fence",
-        median(|at| {
+        median_ns(|at| {
             // SAFETY: both are a page long.
             unsafe { persist::stream(raw(at), black_box(page.as_ptr()), page.len()) };
             persist::fence();
@@ -65,7 +65,7 @@ fn main() {
     let region: &dyn Region = black_box(&region);
     line(
         "region: stream 4 KiB + fence",
-        median(|at| {
+        median_ns(|at| {
             // SAFETY: nobody else uses the region.
             unsafe { region.stream(at, black_box(page)) };
             region.fence();
@@ -73,7 +73,7 @@ fn main() {
     );
     line(
         "region: write + flush 4 KiB + fence",
-        median(|at| {
+        median_ns(|at| {
             // SAFETY: nobody else uses the region.
             unsafe { region.write(at, black_box(page)) };
             region.flush(at, PAGE);
@@ -82,7 +82,7 @@ fn main() {
     );
     line(
         "region: zero 4 KiB + fence",
-        median(|at| {
+        median_ns(|at| {
             // SAFETY: nobody else uses the region.
             unsafe { region.zero(at, PAGE) };
             region.fence();
@@ -90,7 +90,7 @@ fn main() {
     );
     line(
         "region: 64 bytes write + flush + fence",
-        median(|at| {
+        median_ns(|at| {
             // SAFETY: nobody else uses the region.
             unsafe { region.write(at, black_box(&page[..64])) };
             region.flush(at, 64);
@@ -99,7 +99,7 @@ fn main() {
     );
     line(
         "region: 8-byte store + flush + fence",
-        median(|at| {
+        median_ns(|at| {
             // SAFETY: nobody else uses the region.
             unsafe { region.store_u64(at, black_box(7)) };
             region.flush(at, 8);

@@ -4,6 +4,7 @@
 //! operations; the grid on two threads in at most so many steps of this processor for each replayed operation.
 
 use pocketstone_core::database::Delay;
+use pocketstone_core::median::median;
 use pocketstone_core::random::Random;
 use pocketstone_replay::activity::{Activity, IoKind, Operation, Segment, Thread};
 use pocketstone_replay::device::{Cluster, Device, IdleState, OperatingPoint, Storage};
@@ -68,16 +69,13 @@ fn workload(operations: usize, writes_per_cent: u64, cycles: u64) -> Activity {
     Activity { threads: vec![Thread { operations: (0..operations).map(operation).collect(), background: false }] }
 }
 
-fn median(mut of: impl FnMut()) -> f64 {
-    let mut seconds: Vec<f64> = (0..REPETITIONS)
-        .map(|_| {
-            let begin = Instant::now();
-            of();
-            begin.elapsed().as_secs_f64()
-        })
-        .collect();
-    seconds.sort_by(f64::total_cmp);
-    seconds[REPETITIONS / 2]
+fn median_seconds(mut of: impl FnMut()) -> f64 {
+    let once = |_| {
+        let begin = Instant::now();
+        of();
+        begin.elapsed().as_secs_f64()
+    };
+    median((0..REPETITIONS).map(once).collect::<Vec<_>>()).expect("repetitions")
 }
 
 fn grid(device: &Device, governors: &[Spec], workloads: &[Activity], threads: usize) {
@@ -111,7 +109,7 @@ fn main() {
     let mut each_ns = Vec::new();
     for operations in [10_000, 100_000, 1_000_000] {
         let activity = workload(operations, 5, 1_000_000);
-        let seconds = median(|| {
+        let seconds = median_seconds(|| {
             simulate(&activity, &device, &interactive, &levers).expect("the activity is right");
         });
         each_ns.push(seconds * 1e9 / operations as f64);
@@ -127,7 +125,7 @@ fn main() {
     let workloads: Vec<Activity> = kinds.into_iter().map(|(w, cycles)| workload(OPERATIONS, w, cycles)).collect();
     let (step_ns, operations) = (step_ns(), governors.len() * workloads.len() * DELAYS.len() * OPERATIONS);
     for threads in [1, 2] {
-        let seconds = median(|| grid(&device, &governors, &workloads, threads));
+        let seconds = median_seconds(|| grid(&device, &governors, &workloads, threads));
         let steps = seconds * 1e9 / operations as f64 / step_ns;
         let word = if threads == 1 || steps <= STEPS { "met" } else { "NOT met" };
         writeln!(

@@ -2,6 +2,7 @@
 //! they predict are different rows. All of it is plain data: nothing here reads a file.
 
 use crate::device::{Cluster, Device, StorageTimes};
+use pocketstone_core::median::median;
 use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -286,13 +287,6 @@ pub fn storage_times(reader: (u64, Calls), writer: (u64, Calls)) -> Option<Stora
     let buffered_ns = calls.reads.checked_add(calls.writes)?.checked_mul(read_ns)?;
     let sync_ns = rounded(io_ns.checked_sub(buffered_ns)?, calls.syncs)?;
     Some(StorageTimes { read_ns, write_ns: read_ns, sync_ns })
-}
-
-/// The median; `None` of nothing. Sorts the numbers.
-pub fn median(values: &mut [f64]) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    (n > 0).then(|| (values[(n - 1) / 2] + values[n / 2]) / 2.0)
 }
 
 /// Least squares of `x[0] a + x[1] b + ... = x[N - 1]`, none of a, b and so on negative: while one is, the most

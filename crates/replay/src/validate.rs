@@ -17,6 +17,7 @@ use crate::governor::Spec;
 use crate::levers::Levers;
 use crate::simulate::simulate;
 use pocketstone_core::database::Delay;
+use pocketstone_core::median::median;
 use pocketstone_core::{Error, Result};
 
 /// Operations of a published workload.
@@ -62,7 +63,7 @@ pub fn errors<'a>(checks: impl IntoIterator<Item = &'a Check>) -> Option<(f64, &
     let checks: Vec<&Check> = checks.into_iter().collect();
     let mut sizes: Vec<f64> = checks.iter().map(|c| c.error().abs()).collect();
     let worst = checks.into_iter().max_by(|a, b| a.error().abs().total_cmp(&b.error().abs()))?;
-    Some((fit::median(&mut sizes)?, worst))
+    Some((median(&mut sizes)?, worst))
 }
 
 /// Predicts the rows of a table that the model is not calibrated with. `governor` is the phone's own one. Of several
@@ -201,7 +202,7 @@ fn databases(table: &Table<'_>, device: &Device, governor: &Spec, recordings: &[
         }
         let row = format!("{} {} {}", run.workload, run.delay_text, run.engine);
         for (quantity, mut all, measured) in [("cpu_s", busy_s, run.cpu_s), ("wall_s", run_s, run.wall_s)] {
-            let Some(predicted) = fit::median(&mut all) else { continue };
+            let Some(predicted) = median(&mut all) else { continue };
             checks.push(Check { row: row.clone(), quantity, predicted, measured });
         }
     }

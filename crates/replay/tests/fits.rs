@@ -1,5 +1,6 @@
 //! The fits against published measurements.
 
+use pocketstone_core::median::median;
 use pocketstone_replay::device::{self, Device};
 use pocketstone_replay::fit::{self, Calls, FixedWork, PinnedRun};
 use pocketstone_replay::validate::{self, Check};
@@ -64,7 +65,7 @@ fn one_processor_of_the_pixel_2_predicts_two() {
     assert_eq!(pixel.predictions.len(), 18);
     let sorted = |error: fn(&fit::Prediction) -> f64| {
         let mut errors: Vec<f64> = pixel.predictions.iter().map(|p| error(p).abs()).collect();
-        (fit::median(&mut errors).unwrap(), errors[17])
+        (median(&mut errors).unwrap(), errors[17])
     };
     let (runtime, worst_runtime) = sorted(fit::Prediction::runtime_error);
     let (energy, worst_energy) = sorted(fit::Prediction::energy_error);

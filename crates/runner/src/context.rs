@@ -1,6 +1,6 @@
 //! What a cell is measured with.
 
-use pocketstone_core::board::Board;
+use pocketstone_core::board::BoardDescription;
 use pocketstone_core::outcome::Geometry;
 use pocketstone_core::{Error, Result};
 
@@ -12,7 +12,7 @@ use std::path::Path;
 /// What a cell is measured with.
 pub struct Context<'a> {
     /// The board, as it says it is.
-    pub board: &'a Board,
+    pub board: &'a BoardDescription,
     /// The cell's plan.
     pub plan: &'a Plan,
     /// The prepared workload of a database.

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::volume;
 use crate::{measure, probes};
-use pocketstone_core::board::Board;
+use pocketstone_core::board::BoardDescription;
 use pocketstone_core::database::DatabaseSpec;
 use pocketstone_core::error::Context as _;
 use pocketstone_core::outcome::{Failure, Response};
@@ -99,14 +99,14 @@ fn execute(request: Request, beside: &Path, folder: &Path, lab: Option<&OwnedFd>
 }
 
 /// Loads a database on a volume that is kept, and waits until the board is quiet.
-fn load(volume: &Volume, spec: &DatabaseSpec, board: &Board, trace: &Path, folder: &Path) -> Result<()> {
+fn load(volume: &Volume, spec: &DatabaseSpec, board: &BoardDescription, trace: &Path, folder: &Path) -> Result<()> {
     let opened = volume::open(volume, board, folder, true)?;
     measure::load(&opened.home, spec, trace, folder)?;
     volume::settle(volume, board)
 }
 
 /// Puts a command's files on a volume that is kept, and waits until the board is quiet.
-fn unpack(volume: &Volume, board: &Board, archive: Option<&Path>, folder: &Path) -> Result<()> {
+fn unpack(volume: &Volume, board: &BoardDescription, archive: Option<&Path>, folder: &Path) -> Result<()> {
     let opened = volume::open(volume, board, folder, false)?;
     measure::unpack(&opened.home, archive)?;
     volume::settle(volume, board)

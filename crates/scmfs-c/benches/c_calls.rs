@@ -1,9 +1,10 @@
 //! What the border to C costs: 4 KiB read and overwritten in files of 64 KiB and 16 MiB, by the functions of the header
 //! and by the Rust library, in interleaved rounds. In nanoseconds of processor time, on a region in /dev/shm.
 
+use pocketstone_core::median::median;
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_scmfs::{Meta, OpenOptions, Operations, ROOT, Volume};
-use pocketstone_testing::bench::{cpu, median};
+use pocketstone_testing::bench::cpu;
 use scmfs::file::{OpenFile, scmfs_open, scmfs_pread, scmfs_pwrite};
 use scmfs::types::{SCMFS_CREATE, SCMFS_READ, SCMFS_WRITE};
 use scmfs::volume::{OpenVolume, scmfs_volume_create, scmfs_volume_open};
@@ -68,8 +69,9 @@ fn compare(volume: *const OpenVolume, rust: &Volume, name: &str, pages: u64) {
     }
     let mut out = std::io::stdout().lock();
     for (what, at) in [("read", 0), ("overwrite", 2)] {
-        let ratio = median(figures[at + 1].iter().zip(&figures[at]).map(|(c, rust)| c / rust).collect());
-        let [rust, c] = [at, at + 1].map(|of| median(figures[of].clone()));
+        let ratio = median(figures[at + 1].iter().zip(&figures[at]).map(|(c, rust)| c / rust).collect::<Vec<_>>())
+            .expect("rounds");
+        let [rust, c] = [at, at + 1].map(|of| median(figures[of].clone()).expect("rounds"));
         let _ = writeln!(out, "{what} {name}: Rust {rust:.1} ns, C {c:.1} ns, ratio of rounds {ratio:.3}");
     }
 }

@@ -7,11 +7,11 @@
 mod measure;
 
 use measure::{Times, each, say};
+use pocketstone_core::median::median;
 use pocketstone_media::{MapOptions, Mapped, Region, Tracked, Unmapped};
 use pocketstone_random::Random;
 use pocketstone_scmfs::checkpoint::{Checkpoints, Directory, Taken, restore};
 use pocketstone_scmfs::{CreateOptions, File, Meta, OpenOptions, Operations, ROOT, Volume};
-use pocketstone_testing::bench::median;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -84,7 +84,7 @@ fn overwrites(home: &Path) {
             // The median of short runs: what others do to the caches now and then is in few of them.
             let run =
                 |places: &[u64]| each(CALLS, |call| _ = file.write_at(&page, places[call as usize]).expect("a write"));
-            let ns = median(places.chunks_exact(CALLS as usize).map(run).collect());
+            let ns = median(places.chunks_exact(CALLS as usize).map(run).collect::<Vec<_>>()).expect("rounds");
             if round > 0 {
                 times.add(name, ns);
             }
@@ -133,7 +133,8 @@ fn checkpoints(home: &Path, target: &Path) {
         rest.push(taken.took_ns as f64 / 1e6 - write);
         held_up.push(taken.held_up_ns as f64 / 1e6);
     }
-    measure::figure("one of 1 % of 1 GiB, without the writing of its pages, median in ms", median(rest), 50.0);
+    let median = median(rest).expect("rounds");
+    measure::figure("one of 1 % of 1 GiB, without the writing of its pages, median in ms", median, 50.0);
     let most = held_up.iter().fold(0.0, |most: f64, one| most.max(*one));
     measure::figure("operations held up, most of all in ms", most, 1.0);
     drop((volume, file, series));

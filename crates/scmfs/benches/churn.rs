@@ -9,6 +9,7 @@ mod place;
 
 use churn::Churn;
 use place::huge_tmpfs;
+use pocketstone_core::median::median;
 use pocketstone_media::{MapOptions, Mapped, Region};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Operations, Volume};
 use pocketstone_testing::bench::cpu;
@@ -110,12 +111,11 @@ fn main() {
         rates.push((written, read));
     }
     // The median of the last three, for the machine has other things to do, too.
-    let median = |figure: fn(&(f64, f64)) -> f64| {
-        let mut last: Vec<f64> = rates[rates.len() - 3..].iter().map(figure).collect();
-        last.sort_by(f64::total_cmp);
-        last[1]
+    let of_last = |figure: fn(&(f64, f64)) -> f64| {
+        let last: Vec<f64> = rates[rates.len() - 3..].iter().map(figure).collect();
+        median(last).expect("three rates")
     };
-    let ((fresh, fresh_read), aged, aged_read) = (rates[0], median(|rate| rate.0), median(|rate| rate.1));
+    let ((fresh, fresh_read), aged, aged_read) = (rates[0], of_last(|rate| rate.0), of_last(|rate| rate.1));
     // A huge page of the volume is one of the region, so what is said of the region is said of the files.
     let share = huge_percent(base, bytes);
     let large = churn.large(2 * MIB);

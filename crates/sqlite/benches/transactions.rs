@@ -3,10 +3,11 @@
 //! either side; what is compared is what each does for durability. The file in memory (SQLite's VFS `memdb`, with the
 //! same small cache) shows what SQLite itself takes.
 
+use pocketstone_core::median::median;
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_scmfs::{CreateOptions, Volume};
 use pocketstone_sqlite::{Host, register};
-use pocketstone_testing::bench::{cpu, median};
+use pocketstone_testing::bench::cpu;
 use rusqlite::{Connection, OpenFlags};
 use std::hint::black_box;
 use std::io::Write;
@@ -111,13 +112,13 @@ fn main() {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{:<42} {:>12} {:>12} {:>12}   us", "", "update", "of 4 pages", "query").expect("a terminal");
     for subject in &subjects {
-        let [one, four, query] = subject.times.clone().map(median);
+        let [one, four, query] = subject.times.clone().map(|times| median(times).expect("rounds"));
         writeln!(out, "{:<42} {one:>12.2} {four:>12.2} {query:>12.2}", subject.name).expect("a terminal");
     }
     // Of two subjects in the same round, as the machine is not the same in all of them.
     let ratio = |over: usize, under: usize, what: usize| {
         let rounds = subjects[over].times[what].iter().zip(&subjects[under].times[what]);
-        median(rounds.map(|(over, under)| over / under).collect())
+        median(rounds.map(|(over, under)| over / under).collect::<Vec<_>>()).expect("rounds")
     };
     let mut bar = |name: &str, value: f64, bar: f64, most: bool| {
         let met = if most { value <= bar } else { value >= bar };

@@ -10,17 +10,6 @@ pub fn cpu() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)
 }
 
-/// The median: of an even number of values, the mean of the two in the middle.
-///
-/// # Panics
-///
-/// If there is no value.
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
-}
-
 /// How long this processor takes for one step of SplitMix64 that the next step depends on, in nanoseconds (the least of
 /// a few attempts): some ten instructions, two multiplications among them, none on memory. A bar in such steps means
 /// about the same on any processor.
@@ -35,15 +24,4 @@ pub fn step_ns() -> f64 {
         begin.elapsed().as_nanos() as f64 / f64::from(STEPS)
     };
     (0..7).map(|_| attempt()).fold(f64::INFINITY, f64::min)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), 2.5);
-    }
 }

@@ -4,7 +4,7 @@
 use crate::population::Population;
 use crate::table::Workload;
 use pocketstone_core::block_record::BLOCK_IMAGE_FILE;
-use pocketstone_core::board::Board;
+use pocketstone_core::board::BoardDescription;
 use pocketstone_core::chip::CHIP_FILE;
 use pocketstone_core::database::{DatabaseEngine, DatabaseSpec};
 use pocketstone_core::faults::Faults;
@@ -28,7 +28,7 @@ pub const IMAGE_FILE: &str = "volume.squashfs";
 #[serde(deny_unknown_fields)]
 pub struct Request {
     /// The board.
-    pub board: Board,
+    pub board: BoardDescription,
     /// What to do.
     pub order: Order,
 }

@@ -4,9 +4,9 @@
 use crate::ground::{Ground, compiled, volume};
 use crate::measure::{bar, nanoseconds};
 use crate::{OnFuse, PAGE, output, say};
+use pocketstone_core::median::median;
 use pocketstone_mount::{MountOptions, Preload};
 use pocketstone_scmfs::{Meta, Operations, ROOT};
-use pocketstone_testing::bench::median;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -62,7 +62,7 @@ pub fn appended(ground: &Ground) {
             all.iter_mut().zip(times).for_each(|(all, time)| all.push(time));
         }
     }
-    let [library, direct, mount, tmpfs, ext4] = all.map(median);
+    let [library, direct, mount, tmpfs, ext4] = all.map(|times| median(times).expect("rounds"));
     let [l, d, m, t, e] = [library, direct, mount, tmpfs, ext4].map(nanoseconds);
     let e = if ground.ext4.is_some() { e } else { "left out".into() };
     say(&format!("  append of 4 KiB: library {l}, preloaded {d}, mount {m}, tmpfs {t}, ext4 {e}"));

@@ -6,9 +6,9 @@ use crate::measure::{bar, nanoseconds};
 use crate::{OnFuse, output, say};
 use heed::types::Bytes;
 use heed::{EnvFlags, EnvOpenOptions};
+use pocketstone_core::median::median;
 use pocketstone_core::random::Random;
 use pocketstone_mount::{MountOptions, Preload};
-use pocketstone_testing::bench::median;
 use rustix::time::{ClockId, clock_gettime};
 use std::io::Write;
 use std::path::Path;
@@ -92,11 +92,13 @@ pub fn mapped(ground: &Ground) {
     // Of each round by itself: what else the machine does changes from one to the next.
     let over = |other: usize, which: usize| {
         let rounds = all[0].iter().zip(&all[other]);
-        median(rounds.map(|(own, other)| other[which] / own[which]).collect())
+        median(rounds.map(|(own, other)| other[which] / own[which]).collect::<Vec<_>>()).expect("rounds")
     };
     let (of_mount, of_tmpfs, of_tmpfs_processor) = (over(1, 0), over(2, 0), over(2, 1));
     for (which, what) in ["elapsed", "processor time of the program"].into_iter().enumerate() {
-        let medians = all.each_ref().map(|rounds| median(rounds.iter().map(|times| times[which]).collect()));
+        let medians = all
+            .each_ref()
+            .map(|rounds| median(rounds.iter().map(|times| times[which]).collect::<Vec<_>>()).expect("rounds"));
         let [preloaded, mount, tmpfs] = medians.map(nanoseconds);
         say(&format!("  LMDB, durable transaction, {what}: preloaded {preloaded}, mount {mount}, tmpfs {tmpfs}"));
     }

@@ -1,6 +1,6 @@
 //! Interleaved measurements: each round runs every side once, and ratios are taken within a round.
 
-use pocketstone_testing::bench::median;
+use pocketstone_core::median::median;
 use std::time::Instant;
 
 /// One thing to time: its name, and a run of it that returns how many operations it did.
@@ -44,13 +44,14 @@ impl Times {
 
     /// Median time of a side, in nanoseconds per operation.
     pub fn ns(&self, name: &str) -> f64 {
-        self.index(name).map_or(f64::NAN, |i| median(self.rounds.iter().map(|round| round[i]).collect()))
+        let times = |i: usize| self.rounds.iter().map(|round| round[i]).collect::<Vec<_>>();
+        self.index(name).and_then(|i| median(times(i))).unwrap_or(f64::NAN)
     }
 
     /// Median over the rounds of one side's time over another's. `None` if one was left out.
     pub fn ratio(&self, above: &str, below: &str) -> Option<f64> {
         let (a, b) = (self.index(above)?, self.index(below)?);
-        Some(median(self.rounds.iter().map(|round| round[a] / round[b]).collect()))
+        median(self.rounds.iter().map(|round| round[a] / round[b]).collect::<Vec<_>>())
     }
 
     /// One line with all medians.

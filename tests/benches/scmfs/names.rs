@@ -3,8 +3,8 @@
 use crate::ground::{Ground, volume};
 use crate::measure::{bar, nanoseconds};
 use crate::say;
+use pocketstone_core::median::median;
 use pocketstone_scmfs::{Ino, Meta, Operations, ROOT, Rename, Volume};
-use pocketstone_testing::bench::median;
 use std::fs;
 use std::path::Path;
 
@@ -86,12 +86,12 @@ pub fn change(ground: &Ground) {
 
 fn report(what: &str, samples: Vec<(&'static str, Vec<f64>)>) {
     let line: Vec<String> =
-        samples.iter().map(|(n, list)| format!("{n} {}", nanoseconds(median(list.clone())))).collect();
+        samples.iter().map(|(n, list)| format!("{n} {}", nanoseconds(median(list.clone()).expect("rounds")))).collect();
     say(&format!("  {what}: {}", line.join(", ")));
     let of = |name: &str| samples.iter().find(|(known, _)| *known == name).map(|(_, list)| list);
     for name in ["scmfs", "scmfs durable"] {
         let (Some(tmpfs), Some(scmfs)) = (of("tmpfs"), of(name)) else { continue };
         let ratios: Vec<f64> = tmpfs.iter().zip(scmfs).map(|(a, b)| a / b).collect();
-        bar(&format!("{what}: tmpfs over {name}"), Some(median(ratios)), None, Some(3.0));
+        bar(&format!("{what}: tmpfs over {name}"), median(ratios), None, Some(3.0));
     }
 }

@@ -5,10 +5,10 @@
 use crate::ground::{Ground, compiled, volume};
 use crate::measure::{bar, nanoseconds};
 use crate::{HOT_BYTES, OnFuse, PAGE, filled, output, say};
+use pocketstone_core::median::median;
 use pocketstone_core::random::Random;
 use pocketstone_mount::{MountOptions, Preload};
 use pocketstone_scmfs::{Meta, Operations, ROOT};
-use pocketstone_testing::bench::median;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -34,7 +34,7 @@ fn times(read: &mut dyn FnMut(&mut [u8], u64), write: &mut dyn FnMut(&[u8], u64)
             turns[1].push((end - between).as_nanos() as f64 / AT_ONCE as f64);
         }
     }
-    turns.map(median)
+    turns.map(|times| median(times).expect("turns"))
 }
 
 /// Times of the program, with the library or not, and with trust or not.
@@ -86,7 +86,7 @@ pub fn preloaded(ground: &Ground) {
         mount_write,
         tmpfs,
         tmpfs_write,
-    ] = all.map(median);
+    ] = all.map(|times| median(times).expect("rounds"));
     let line = |what: &str, times: [f64; 5]| {
         let [library, direct, asked, mount, tmpfs] = times.map(nanoseconds);
         say(&format!(

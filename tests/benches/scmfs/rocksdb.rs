@@ -4,8 +4,8 @@
 use crate::ground::Ground;
 use crate::measure::{bar, nanoseconds};
 use crate::{OnFuse, ROUNDS, is_there, output, say};
+use pocketstone_core::median::median;
 use pocketstone_mount::{MountOptions, Preload};
-use pocketstone_testing::bench::median;
 use std::path::Path;
 use std::process::Command;
 
@@ -47,11 +47,14 @@ pub fn rocksdb(ground: &Ground) {
         all.iter_mut().zip(times).for_each(|(all, times)| all.push(times));
     }
     for (number, load) in LOADS.into_iter().enumerate() {
-        let medians = all.each_ref().map(|rounds| median(rounds.iter().map(|times| times[number]).collect()));
+        let medians = all
+            .each_ref()
+            .map(|rounds| median(rounds.iter().map(|times| times[number]).collect::<Vec<_>>()).expect("rounds"));
         let [preloaded, mount, tmpfs] = medians.map(nanoseconds);
         say(&format!("  {load} with sync, a write: preloaded {preloaded}, mount {mount}, tmpfs {tmpfs}"));
         let over = |other: usize| {
-            median(all[0].iter().zip(&all[other]).map(|(own, other)| other[number] / own[number]).collect())
+            median(all[0].iter().zip(&all[other]).map(|(own, other)| other[number] / own[number]).collect::<Vec<_>>())
+                .expect("rounds")
         };
         bar(&format!("speed of {load} preloaded over tmpfs"), Some(over(2)), None, Some(0.8));
         say(&format!("  speed of {load} preloaded over the mount alone: {:.1}", over(1)));

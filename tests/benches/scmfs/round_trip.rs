@@ -4,9 +4,9 @@
 use crate::ground::{Ground, volume};
 use crate::measure::{bar, nanoseconds};
 use crate::{OnFuse, say};
+use pocketstone_core::median::median;
 use pocketstone_mount::{MountOptions, mount_hollow};
 use pocketstone_scmfs::{File as Ours, Meta, Operations, ROOT, Rename, Volume};
-use pocketstone_testing::bench::median;
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -151,7 +151,8 @@ pub fn round_trip(ground: &Ground) {
         }
     }
     for (n, what) in OPERATIONS.into_iter().enumerate() {
-        let ns: Vec<f64> = rounds.iter().map(|times| median(times.iter().map(|round| round[n]).collect())).collect();
+        let of = |times: &Vec<[f64; OPERATIONS.len()]>| median(times.iter().map(|round| round[n]).collect::<Vec<_>>());
+        let ns: Vec<f64> = rounds.iter().map(|times| of(times).expect("rounds")).collect();
         let all: Vec<String> = places.iter().zip(&ns).map(|((name, _), ns)| format!("{name} {}", ns_of(*ns))).collect();
         say(&format!("  {what}: {}", all.join(", ")));
         let rest = ns[2] - ns[1] - ns[0];
@@ -166,7 +167,7 @@ pub fn round_trip(ground: &Ground) {
         let ratios = rounds[2].iter().zip(&rounds[1]).map(|(ours, null)| ours[n] / null[n]);
         bar(
             &format!("{what}: scmfs over a FUSE file system that does nothing"),
-            Some(median(ratios.collect())),
+            median(ratios.collect::<Vec<_>>()),
             Some(MOST),
             None,
         );

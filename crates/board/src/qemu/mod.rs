@@ -23,7 +23,7 @@ use crate::{BoardContext, Cache, Console, Failed, VirtualProfile, squashfs};
 use image::Image;
 use machine::{Machine, Start};
 use pocketstone_core::block::SECTOR_SIZES;
-use pocketstone_core::board::{Ability, Board as Description, Capabilities, Places};
+use pocketstone_core::board::{Ability, BoardDescription, Capabilities, Places};
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::outcome::{Facts, Response};
 use pocketstone_core::volume::{Access, FileSystem, Medium, Volume};
@@ -153,7 +153,7 @@ fn version(emulator: &str) -> Result<String> {
 }
 
 impl Transport for Qemu {
-    fn describe(&self) -> Description {
+    fn describe(&self) -> BoardDescription {
         let no_flash = Error::board(format!("the board {} has neither raw NAND nor managed flash", self.name))
             .hint("add a [nand] or [block] section to its profile");
         let flash = self.profile.nand.as_ref().map(drop).or(self.profile.block.as_ref().map(drop)).ok_or(no_flash);
@@ -177,7 +177,7 @@ impl Transport for Qemu {
             chip_faults: Ability::found(&self.profile.nand.as_ref().ok_or(no_chip)),
             accesses: Ability::found(&self.sees_accesses()),
         };
-        Description { capabilities, places: Places::default(), settings: Vec::new() }
+        BoardDescription { capabilities, places: Places::default(), settings: Vec::new() }
     }
 
     fn facts(&self) -> Result<Facts, Failed> {

@@ -15,7 +15,7 @@ use crate::transport::{Offer, Transport, of_a_real_machine, refuse_preload};
 use crate::wire::Connection;
 use crate::{BoardContext, Cache, Failed, qemu};
 use client::{Client, ask, cured, pause, quoted};
-use pocketstone_core::board::{Board as Description, MOUNT_FOLDER, OWN_MOUNTS, Places};
+use pocketstone_core::board::{BoardDescription, MOUNT_FOLDER, OWN_MOUNTS, Places};
 use pocketstone_core::bytes::hexadecimal;
 use pocketstone_core::error::Context;
 use pocketstone_core::frame::{BEAT, SILENCE};
@@ -362,12 +362,12 @@ fn last_line(said: &str) -> &str {
 }
 
 impl Transport for Remote {
-    fn describe(&self) -> Description {
+    fn describe(&self) -> BoardDescription {
         let allowed = self.place.flash.as_ref().filter(|flash| flash.may_be_erased());
         let mount_point = Path::new(&self.folder).join(MOUNT_FOLDER);
         let mtd_name = allowed.map(|flash| flash.partition.clone());
         let places = Places { mtd_name, mount_point, notes: self.folder.clone().into(), ..Places::default() };
-        Description { capabilities: of_a_real_machine(), places, settings: self.place.settings.clone() }
+        BoardDescription { capabilities: of_a_real_machine(), places, settings: self.place.settings.clone() }
     }
 
     fn facts(&self) -> Result<Facts, Failed> {

@@ -73,15 +73,9 @@ pub fn layout(given: &LayoutArguments) -> Result<ImageLayout> {
 
 /// An image; whether its tags are in the pages, and whether they have error correction, where it tells.
 fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bool, bool)>)> {
-    let path = &chip.path;
-    let given = &chip.layout;
+    let (path, given) = (&chip.path, &chip.layout);
     if given.page.is_some() {
-        let layout = layout(given)?;
-        match not_otherwise(chip, Some(&layout)) {
-            Err(other) if read_only => note("warning", other.message()),
-            outcome => outcome?,
-        }
-        return Ok((ImageNand::open(path, read_only, Some(&layout))?, None));
+        return Ok((of_given_layout(chip, read_only)?, None));
     }
     if let Some(option) = given.spare.and(Some("--spare")).or(given.spare_offset.and(Some("--spare-offset"))) {
         return Err(Error::user(format!("{option} is given without --page")).hint("pass --page, too"));
@@ -91,29 +85,47 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
     }
     let nand = ImageNand::open(path, read_only, None).map_err(with_options)?;
     let seen = nand.inband_tags().zip(nand.tags_ecc());
-    match given.pages_per_block {
+    let nand = match given.pages_per_block {
         Some(pages_per_block) => {
             let layout = ImageLayout { pages_per_block, ..nand.layout() };
             // It is locked until here.
             drop(nand);
-            Ok((ImageNand::open(path, read_only, Some(&layout))?, seen))
+            ImageNand::open(path, read_only, Some(&layout))?
         }
-        None if nand.is_block_certain() == Some(false) => {
-            let layout = nand.layout();
-            // Readers share its lock; a writer has it alone.
-            let nand = read_only.then_some(nand);
-            let found =
-                if nand.as_ref().is_some_and(ImageNand::is_built) { None } else { by_checkpoint(path, &layout, seen)? };
-            match (found, nand) {
-                (Some(layout), _) => Ok((ImageNand::open(path, read_only, Some(&layout))?, seen)),
-                (None, Some(nand)) => Ok((nand, seen)),
-                (None, None) => {
-                    Err(Error::user(format!("{}: the number of pages per block is unknown", path.display()))
-                        .hint("pass --pages-per-block (often 64), or open it read-only: --read-only"))
-                }
-            }
-        }
-        None => Ok((nand, seen)),
+        None if nand.is_block_certain() == Some(false) => of_blocks_by_checkpoint(path, nand, read_only, seen)?,
+        None => nand,
+    };
+    Ok((nand, seen))
+}
+
+/// An image of the layout that was given: to be written only if it is certainly no other.
+fn of_given_layout(chip: &ChipArguments, read_only: bool) -> Result<ImageNand> {
+    let layout = layout(&chip.layout)?;
+    match not_otherwise(chip, Some(&layout)) {
+        Err(other) if read_only => note("warning", other.message()),
+        outcome => outcome?,
+    }
+    Ok(ImageNand::open(&chip.path, read_only, Some(&layout))?)
+}
+
+/// An image that does not tell how many pages a block has: as its checkpoint says, and without one as it was opened,
+/// but not to be written.
+fn of_blocks_by_checkpoint(
+    path: &Path,
+    nand: ImageNand,
+    read_only: bool,
+    seen: Option<(bool, bool)>,
+) -> Result<ImageNand> {
+    let layout = nand.layout();
+    // Readers share its lock; a writer has it alone.
+    let nand = read_only.then_some(nand);
+    let is_built = nand.as_ref().is_some_and(ImageNand::is_built);
+    let found = if is_built { None } else { by_checkpoint(path, &layout, seen)? };
+    match (found, nand) {
+        (Some(layout), _) => Ok(ImageNand::open(path, read_only, Some(&layout))?),
+        (None, Some(nand)) => Ok(nand),
+        (None, None) => Err(Error::user(format!("{}: the number of pages per block is unknown", path.display()))
+            .hint("pass --pages-per-block (often 64), or open it read-only: --read-only")),
     }
 }
 

@@ -20,65 +20,11 @@ impl Model {
                 let id = self.make(path, FileType::Directory, *permissions)?;
                 Ok(self.node(id))
             }
-            Op::Symlink(path, target) => {
-                let (directory, name) = self.parent_of(path)?;
-                if target.len() > self.has.target_max && self.child(directory, name)?.is_none() {
-                    return Err(ENAMETOOLONG);
-                }
-                // symlink(7): the permissions of a symbolic link are always 0777.
-                let id = self.make(path, FileType::Symlink, 0o777)?;
-                self.object_mut(id).symlink = target.clone();
-                Ok(self.node(id))
-            }
-            Op::Link(from, to) => {
-                let id = self.walk(from)?;
-                let (directory, name) = self.parent_of(to)?;
-                if self.child(directory, name)?.is_some() {
-                    return Err(EEXIST);
-                }
-                if self.object(id).kind == FileType::Directory {
-                    return Err(EPERM);
-                }
-                self.place(directory, name, id);
-                self.object_mut(id).links += 1;
-                self.touched(id);
-                Ok(self.node(id))
-            }
-            Op::LinkSlot(slot, path) => {
-                let Some(Handle { id, unnamed: true }) = self.handles.get(slot).copied() else {
-                    return Ok(Outcome::Skipped);
-                };
-                let (directory, name) = self.parent_of(path)?;
-                if self.child(directory, name)?.is_some() {
-                    return Err(EEXIST);
-                }
-                self.place(directory, name, id);
-                self.object_mut(id).links = 1;
-                self.touched(id);
-                self.handles.insert(*slot, Handle { id, unnamed: false });
-                Ok(self.node(id))
-            }
-            Op::Unlink(path) => {
-                let (directory, name) = self.parent_of(path)?;
-                let id = self.child(directory, name)?.ok_or(ENOENT)?;
-                if self.object(id).kind == FileType::Directory {
-                    return Err(EISDIR);
-                }
-                self.forget(directory, name);
-                Ok(Outcome::Done)
-            }
-            Op::Rmdir(path) => {
-                let (directory, name) = self.parent_of(path)?;
-                let id = self.child(directory, name)?.ok_or(ENOENT)?;
-                if self.object(id).kind != FileType::Directory {
-                    return Err(ENOTDIR);
-                }
-                if !self.object(id).entries.is_empty() {
-                    return Err(ENOTEMPTY);
-                }
-                self.forget(directory, name);
-                Ok(Outcome::Done)
-            }
+            Op::Symlink(path, target) => self.symlink(path, target),
+            Op::Link(from, to) => self.link(from, to),
+            Op::LinkSlot(slot, path) => self.link_slot(*slot, path),
+            Op::Unlink(path) => self.unlink(path),
+            Op::Rmdir(path) => self.rmdir(path),
             Op::Rename(from, to, how) => self.rename(from, to, *how),
             Op::Open(slot, path) => {
                 let id = self.walk(path)?;
@@ -106,6 +52,71 @@ impl Model {
             }
             other => unreachable!("{other:?} is executed elsewhere"),
         }
+    }
+
+    fn symlink(&mut self, path: &str, target: &str) -> Answer {
+        let (directory, name) = self.parent_of(path)?;
+        if target.len() > self.has.target_max && self.child(directory, name)?.is_none() {
+            return Err(ENAMETOOLONG);
+        }
+        // symlink(7): the permissions of a symbolic link are always 0777.
+        let id = self.make(path, FileType::Symlink, 0o777)?;
+        self.object_mut(id).symlink = target.to_owned();
+        Ok(self.node(id))
+    }
+
+    fn link(&mut self, from: &str, to: &str) -> Answer {
+        let id = self.walk(from)?;
+        let (directory, name) = self.parent_of(to)?;
+        if self.child(directory, name)?.is_some() {
+            return Err(EEXIST);
+        }
+        if self.object(id).kind == FileType::Directory {
+            return Err(EPERM);
+        }
+        self.place(directory, name, id);
+        self.object_mut(id).links += 1;
+        self.touched(id);
+        Ok(self.node(id))
+    }
+
+    /// Gives an open file without a name one.
+    fn link_slot(&mut self, slot: u8, path: &str) -> Answer {
+        let Some(Handle { id, unnamed: true }) = self.handles.get(&slot).copied() else {
+            return Ok(Outcome::Skipped);
+        };
+        let (directory, name) = self.parent_of(path)?;
+        if self.child(directory, name)?.is_some() {
+            return Err(EEXIST);
+        }
+        self.place(directory, name, id);
+        self.object_mut(id).links = 1;
+        self.touched(id);
+        self.handles.insert(slot, Handle { id, unnamed: false });
+        Ok(self.node(id))
+    }
+
+    fn unlink(&mut self, path: &str) -> Answer {
+        let (directory, name) = self.parent_of(path)?;
+        let id = self.child(directory, name)?.ok_or(ENOENT)?;
+        if self.object(id).kind == FileType::Directory {
+            return Err(EISDIR);
+        }
+        self.forget(directory, name);
+        Ok(Outcome::Done)
+    }
+
+    fn rmdir(&mut self, path: &str) -> Answer {
+        let (directory, name) = self.parent_of(path)?;
+        let id = self.child(directory, name)?.ok_or(ENOENT)?;
+        if self.object(id).kind != FileType::Directory {
+            return Err(ENOTDIR);
+        }
+        if !self.object(id).entries.is_empty() {
+            return Err(ENOTEMPTY);
+        }
+        self.forget(directory, name);
+        Ok(Outcome::Done)
     }
 
     /// Opening into a slot closes what was in it.

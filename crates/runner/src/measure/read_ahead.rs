@@ -1,7 +1,7 @@
 //! Read-ahead of the volume under test, set for one cell.
 
 use crate::volume;
-use pocketstone_core::board::Board;
+use pocketstone_core::board::BoardDescription;
 use pocketstone_core::outcome::{Quantity, ReadAheadInForce, Unavailable};
 use pocketstone_core::{Error, Result};
 use pocketstone_probe::Settings;
@@ -19,7 +19,7 @@ const DISK_WINDOW_BYTES: u64 = 128 * 1024;
 /// `ErrorKind::Board` if it cannot be set.
 pub fn set(
     plan: &Plan,
-    board: &Board,
+    board: &BoardDescription,
     target: &Path,
     settings: &mut Settings,
     unavailable: &mut Vec<Unavailable>,

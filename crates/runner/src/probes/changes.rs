@@ -27,7 +27,7 @@ enum Recorder {
 
 /// Changes of the chip or block device of traced cells whose power is to be cut.
 pub struct Changes {
-    board: pocketstone_core::board::Board,
+    board: pocketstone_core::board::BoardDescription,
     folder: PathBuf,
     block: bool,
     recorder: Option<Recorder>,

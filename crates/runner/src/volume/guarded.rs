@@ -6,7 +6,7 @@
 
 use super::mtd::device_path;
 use super::{served, ubi};
-use pocketstone_core::board::{Board, Places};
+use pocketstone_core::board::{BoardDescription, Places};
 use pocketstone_core::error::Context;
 use pocketstone_core::volume::Volume;
 use pocketstone_core::{Error, Result};
@@ -33,7 +33,7 @@ const ENDING: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 /// `ErrorKind::User` if no partition is named; `ErrorKind::Board` if there is none of that name, or several.
-pub fn resolve(board: Board, order: &Order) -> Result<Board> {
+pub fn resolve(board: BoardDescription, order: &Order) -> Result<BoardDescription> {
     if board.capabilities.disposable || !volume(order).is_some_and(Volume::on_raw_nand) {
         return Ok(board);
     }
@@ -42,7 +42,7 @@ pub fn resolve(board: Board, order: &Order) -> Result<Board> {
             .hint("name one in the profile: [flash] with partition = \"NAME\" and erase = \"allowed\"")
     })?;
     let mtd = numbered(Path::new("/sys/class/mtd"), &partition)?;
-    Ok(Board { places: Places { mtd, ..board.places }, ..board })
+    Ok(BoardDescription { places: Places { mtd, ..board.places }, ..board })
 }
 
 fn volume(order: &Order) -> Option<&Volume> {
@@ -94,7 +94,7 @@ fn device_number(mtd: u32) -> u64 {
 ///
 /// # Errors
 /// `ErrorKind::Board` if it is in use.
-pub fn take(board: &Board) -> Result<()> {
+pub fn take(board: &BoardDescription) -> Result<()> {
     release(&board.places.mount_point, &board.places.notes)?;
     let mtd = board.places.mtd;
     let path = device_path(mtd);

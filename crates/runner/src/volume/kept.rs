@@ -1,7 +1,7 @@
 //! Volumes that outlive an order: on a board's flash, or in a directory that is there.
 
 use super::{Home, block, guarded, mtd, served, ubi};
-use pocketstone_core::board::Board;
+use pocketstone_core::board::BoardDescription;
 use pocketstone_core::error::Context;
 use pocketstone_core::volume::{Access, FileSystem, Medium, Volume};
 use pocketstone_core::{Error, Result};
@@ -24,14 +24,14 @@ const OTHERS_LIMIT: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// `ErrorKind::User` if the plan names no directory.
-pub fn folder(volume: &Volume, board: &Board) -> Result<PathBuf> {
+pub fn folder(volume: &Volume, board: &BoardDescription) -> Result<PathBuf> {
     match volume.medium {
         Medium::Directory => volume.directory.clone().ok_or_else(|| Error::user("the plan has no directory")),
         _ => Ok(board.places.mount_point.clone()),
     }
 }
 
-pub fn bdi(volume: &Volume, board: &Board) -> Option<String> {
+pub fn bdi(volume: &Volume, board: &BoardDescription) -> Option<String> {
     let mtd = board.places.mtd;
     match volume.file_system {
         FileSystem::Jffs2 => Some(format!("mtd-{mtd}")),
@@ -42,7 +42,7 @@ pub fn bdi(volume: &Volume, board: &Board) -> Option<String> {
 }
 
 /// Makes an empty file system and mounts it.
-pub fn format(volume: &Volume, board: &Board) -> Result<()> {
+pub fn format(volume: &Volume, board: &BoardDescription) -> Result<()> {
     let mtd = board.places.mtd;
     if volume.on_raw_nand() && !board.capabilities.disposable {
         guarded::take(board)?;
@@ -83,7 +83,7 @@ pub fn format(volume: &Volume, board: &Board) -> Result<()> {
 }
 
 /// Waits until the board has nothing left to do. One that others use as well is waited for some time.
-pub fn quiet(board: &Board) -> Result<()> {
+pub fn quiet(board: &BoardDescription) -> Result<()> {
     match board.capabilities.disposable {
         true => pocketstone_probe::quiet::wait(QUIET_LIMIT),
         // What others do there is told from the workload by its threads.
@@ -92,7 +92,7 @@ pub fn quiet(board: &Board) -> Result<()> {
 }
 
 /// Writes the files of a population and leaves the volume as the population wants to find it.
-pub fn fill(volume: &Volume, board: &Board, population: &Population) -> Result<()> {
+pub fn fill(volume: &Volume, board: &BoardDescription, population: &Population) -> Result<()> {
     if volume.file_system == FileSystem::Null {
         return fill_null(board, population);
     }
@@ -136,7 +136,7 @@ fn refuse_what_does_not_fit(folder: &Path, population: &Population) -> Result<()
     Ok(())
 }
 
-fn fill_null(board: &Board, population: &Population) -> Result<()> {
+fn fill_null(board: &BoardDescription, population: &Population) -> Result<()> {
     if population.sizes != Sizes::Target {
         return Err(Error::user("null supports only reading its one file"));
     }
@@ -145,14 +145,14 @@ fn fill_null(board: &Board, population: &Population) -> Result<()> {
 }
 
 /// Opens the YAFFS2 volume of the board's chip in this process.
-pub fn open_yaffs2(board: &Board) -> Result<Yaffs2Tree> {
+pub fn open_yaffs2(board: &BoardDescription) -> Result<Yaffs2Tree> {
     let chip = mtd::chip(board.places.mtd)?;
     let volume = yaffs2::Volume::open(Box::new(chip), &yaffs2::OpenOptions::default());
     volume.map(Yaffs2Tree::new).board(|| format!("cannot open the volume on mtd{}", board.places.mtd))
 }
 
 /// Mounts a volume again, so that the kernel knows nothing of its files.
-fn remount(volume: &Volume, board: &Board) -> Result<()> {
+fn remount(volume: &Volume, board: &BoardDescription) -> Result<()> {
     rustix::fs::sync();
     unmount(volume, board)?;
     attach(volume, board)
@@ -162,7 +162,7 @@ fn remount(volume: &Volume, board: &Board) -> Result<()> {
 ///
 /// # Errors
 /// `ErrorKind::Board` if it is in use, or its server cannot close it.
-pub fn unmount(volume: &Volume, board: &Board) -> Result<()> {
+pub fn unmount(volume: &Volume, board: &BoardDescription) -> Result<()> {
     match volume.access {
         Access::Fuse => served::detach(&board.places),
         _ => rustix::mount::unmount(&board.places.mount_point, UnmountFlags::empty()).board(|| "cannot unmount".into()),
@@ -179,7 +179,7 @@ pub fn write_back(folder: &Path, served: bool) -> Result<()> {
 }
 
 /// Writes back what was written, and waits until a board of ours is quiet.
-pub fn settle(volume: &Volume, board: &Board) -> Result<()> {
+pub fn settle(volume: &Volume, board: &BoardDescription) -> Result<()> {
     write_back(&folder(volume, board)?, volume.access == Access::Fuse)?;
     match (volume.medium, board.capabilities.disposable) {
         // Nothing goes on there that a mount has begun.
@@ -189,7 +189,7 @@ pub fn settle(volume: &Volume, board: &Board) -> Result<()> {
 }
 
 /// Mounts a volume that is there.
-pub fn attach(volume: &Volume, board: &Board) -> Result<()> {
+pub fn attach(volume: &Volume, board: &BoardDescription) -> Result<()> {
     let (mtd, mount_point) = (board.places.mtd, &board.places.mount_point);
     let (source, kind) = match (volume.file_system, volume.access) {
         (FileSystem::Jffs2, _) => (format!("mtd{mtd}"), "jffs2"),

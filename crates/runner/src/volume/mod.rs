@@ -15,7 +15,7 @@ mod ubi;
 mod volatile;
 pub mod worn;
 
-use pocketstone_core::board::{Board, Places};
+use pocketstone_core::board::{BoardDescription, Places};
 use pocketstone_core::database::DATABASE_FOLDER;
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Facts;
@@ -233,7 +233,7 @@ impl Opened {
 /// # Errors
 /// `ErrorKind::User` as [`Volume::check`], or if the plan names no directory; `ErrorKind::Board` if a kept volume
 /// cannot be opened; otherwise as [`volatile::make`].
-pub fn open(volume: &Volume, board: &Board, folder: &Path, for_engine: bool) -> Result<Opened> {
+pub fn open(volume: &Volume, board: &BoardDescription, folder: &Path, for_engine: bool) -> Result<Opened> {
     volume.check()?;
     if volume.volatile() {
         let (home, made) = volatile::make(volume, folder, for_engine)?;
@@ -252,7 +252,7 @@ pub fn open(volume: &Volume, board: &Board, folder: &Path, for_engine: bool) -> 
 /// `ErrorKind::Board` if the medium or the kernel refuses, or the board does not become idle; `ErrorKind::User` if the
 /// volume cannot hold what is asked for, or its directory cannot be created; `ErrorKind::Bug` for [`Step::Load`] and
 /// [`Step::Unpack`].
-pub fn prepare(step: &Step, board: &Board, beside: &Path, folder: &Path) -> Result<()> {
+pub fn prepare(step: &Step, board: &BoardDescription, beside: &Path, folder: &Path) -> Result<()> {
     match step {
         // A volatile volume is gone with this process: making it shows that it can be had.
         Step::Format { volume } if volume.volatile() => volatile::make(volume, folder, false).map(|_| ()),
@@ -272,7 +272,7 @@ pub fn prepare(step: &Step, board: &Board, beside: &Path, folder: &Path) -> Resu
 /// # Errors
 /// `ErrorKind::Board` if the volume cannot be synced, or the board does not become idle; `ErrorKind::User` if the plan
 /// names no directory.
-pub fn settle(volume: &Volume, board: &Board) -> Result<()> {
+pub fn settle(volume: &Volume, board: &BoardDescription) -> Result<()> {
     kept::settle(volume, board)
 }
 
@@ -281,7 +281,7 @@ pub fn settle(volume: &Volume, board: &Board) -> Result<()> {
 ///
 /// # Errors
 /// `ErrorKind::Board` if the kernel refuses.
-pub fn drop_caches_of(home: &Home, population: &Population, board: &Board) -> Result<()> {
+pub fn drop_caches_of(home: &Home, population: &Population, board: &BoardDescription) -> Result<()> {
     let level = match population.caches {
         Caches::Warm => return Ok(()),
         Caches::ColdPages => "1",
@@ -295,7 +295,7 @@ pub fn drop_caches_of(home: &Home, population: &Population, board: &Board) -> Re
 ///
 /// # Errors
 /// `ErrorKind::Board` if the kernel refuses; the `Error` of `evict`.
-pub fn drop_caches(level: &str, board: &Board, evict: impl FnOnce() -> Result<()>) -> Result<()> {
+pub fn drop_caches(level: &str, board: &BoardDescription, evict: impl FnOnce() -> Result<()>) -> Result<()> {
     if board.capabilities.disposable {
         return fs::write("/proc/sys/vm/drop_caches", level).board(|| "cannot drop the kernel's caches".into());
     }
@@ -305,7 +305,7 @@ pub fn drop_caches(level: &str, board: &Board, evict: impl FnOnce() -> Result<()
 }
 
 /// Name of the backing device, for file systems that have one by a name of their own; others have that of the mount.
-pub fn bdi(volume: &Volume, board: &Board) -> Option<String> {
+pub fn bdi(volume: &Volume, board: &BoardDescription) -> Option<String> {
     kept::bdi(volume, board)
 }
 

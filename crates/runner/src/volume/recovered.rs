@@ -4,7 +4,7 @@ use super::kernel_log::KernelLog;
 use super::{kept, mtd, ubi};
 use crate::block;
 use pocketstone_core::block_record::{BLOCK_IMAGE_FILE, BlockImage};
-use pocketstone_core::board::Board;
+use pocketstone_core::board::BoardDescription;
 use pocketstone_core::chip::{CHIP_FILE, Found, SURVIVORS_FILE, Survivor, encode_survivors};
 use pocketstone_core::database::{DATABASE_FOLDER, DatabaseEngine};
 use pocketstone_core::error::Context;
@@ -28,7 +28,7 @@ const NEW_FILE: &str = "pocketstone-after-the-cut";
 ///
 /// # Errors
 /// `ErrorKind::Board` if there is none.
-pub fn chip_geometry(board: &Board) -> Result<RawGeometry> {
+pub fn chip_geometry(board: &BoardDescription) -> Result<RawGeometry> {
     mtd::chip(board.places.mtd).map(|chip| chip.raw_geometry())
 }
 
@@ -36,7 +36,7 @@ pub fn chip_geometry(board: &Board) -> Result<RawGeometry> {
 ///
 /// # Errors
 /// `ErrorKind::Board` if there is no chip, or it cannot be read.
-pub fn read_chip(board: &Board, folder: &Path) -> Result<()> {
+pub fn read_chip(board: &BoardDescription, folder: &Path) -> Result<()> {
     let chip = mtd::chip(board.places.mtd)?.read_raw().board(|| "cannot read the chip".into())?;
     let path = folder.join(CHIP_FILE);
     fs::write(&path, chip.encode()).board(|| format!("cannot write {}", path.display()))
@@ -60,7 +60,7 @@ pub fn read_block(folder: &Path) -> Result<()> {
 pub fn recover(
     volume: &Volume,
     engine: Option<DatabaseEngine>,
-    board: &Board,
+    board: &BoardDescription,
     beside: &Path,
     folder: &Path,
 ) -> Result<Found> {
@@ -86,7 +86,7 @@ pub fn recover(
 pub(super) fn mount_and_look(
     volume: &Volume,
     engine: Option<DatabaseEngine>,
-    board: &Board,
+    board: &BoardDescription,
     folder: &Path,
 ) -> Result<Found> {
     let mut kernel = KernelLog::from_here_on();
@@ -118,7 +118,7 @@ pub(super) fn mount_and_look(
 ///
 /// # Errors
 /// `ErrorKind::Board` if it has other sizes, or cannot be programmed.
-pub(super) fn load(chip: &RawChip, board: &Board) -> Result<()> {
+pub(super) fn load(chip: &RawChip, board: &BoardDescription) -> Result<()> {
     let mut device = mtd::chip(board.places.mtd)?;
     let (own, wanted) = (device.raw_geometry(), chip.geometry());
     if own != wanted {

@@ -2,7 +2,7 @@
 
 use super::{kept, mtd, ubi};
 use pocketstone_core::Result;
-use pocketstone_core::board::Board;
+use pocketstone_core::board::BoardDescription;
 use pocketstone_core::error::Context;
 use pocketstone_core::volume::{Medium, Volume};
 use pocketstone_workload::population::TARGET_FILE;
@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Writes the image to the chip, which is erased, mounts it, and waits until the board is quiet. The image is gone
 /// then.
-pub fn install(volume: &Volume, board: &Board, image: &Path, folder: &Path) -> Result<()> {
+pub fn install(volume: &Volume, board: &BoardDescription, image: &Path, folder: &Path) -> Result<()> {
     let bytes = fs::read(image).board(|| format!("cannot read {}", image.display()))?;
     let mtd = board.places.mtd;
     let device = match volume.medium {

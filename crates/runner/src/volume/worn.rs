@@ -5,7 +5,7 @@
 
 use super::{kept, mtd, recovered, ubi};
 use crate::modules;
-use pocketstone_core::board::Board;
+use pocketstone_core::board::BoardDescription;
 use pocketstone_core::chip::Found;
 use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::error::Context;
@@ -28,7 +28,7 @@ const MODULE: &str = "nandsim";
 /// # Errors
 /// `ErrorKind::Board` if the chip is not nandsim's, is in use, or cannot be programmed or mounted; `ErrorKind::User` if
 /// there are more faults than the kernel can be told.
-pub fn wear(volume: &Volume, board: &Board, faults: &Faults, seed: u64) -> Result<()> {
+pub fn wear(volume: &Volume, board: &BoardDescription, faults: &Faults, seed: u64) -> Result<()> {
     if !board.capabilities.disposable {
         return Err(Error::bug("a chip was to be taken away from a board that goes on with its own"));
     }
@@ -53,7 +53,7 @@ pub fn wear(volume: &Volume, board: &Board, faults: &Faults, seed: u64) -> Resul
 }
 
 /// Unmounts the volume, so that nobody has its chip.
-fn let_go(volume: &Volume, board: &Board) -> Result<()> {
+fn let_go(volume: &Volume, board: &BoardDescription) -> Result<()> {
     kept::unmount(volume, board)?;
     if volume.medium == Medium::Ubi {
         ubi::detach_ours()?;
@@ -74,7 +74,7 @@ impl Watch {
     ///
     /// # Errors
     /// `ErrorKind::Board` if the kernel's messages or counters cannot be read.
-    pub fn begin(board: &Board) -> Result<Watch> {
+    pub fn begin(board: &BoardDescription) -> Result<Watch> {
         let failed = || "cannot read the kernel's messages".to_owned();
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let messages = rustix::fs::open("/dev/kmsg", flags, Mode::empty()).board(failed)?;
@@ -135,7 +135,7 @@ fn statistics(mtd: u32) -> Result<[u64; 3]> {
 ///
 /// # Errors
 /// `ErrorKind::Board` if it cannot be unmounted. What the file system refuses is a finding.
-pub fn look(volume: &Volume, engine: Option<DatabaseEngine>, board: &Board, folder: &Path) -> Result<Found> {
+pub fn look(volume: &Volume, engine: Option<DatabaseEngine>, board: &BoardDescription, folder: &Path) -> Result<Found> {
     rustix::fs::sync();
     let_go(volume, board)?;
     recovered::mount_and_look(volume, engine, board, folder)

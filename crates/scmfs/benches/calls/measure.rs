@@ -1,7 +1,8 @@
 //! Interleaved measurements, and bars: each round runs every side once, and ratios are taken within a round, so that
 //! what else the machine does meets both.
 
-use pocketstone_testing::bench::{cpu, median};
+use pocketstone_core::median::median;
+use pocketstone_testing::bench::cpu;
 use std::io::Write;
 
 /// Nanoseconds of one of so many calls.
@@ -52,7 +53,7 @@ impl Times {
 
     /// Median nanoseconds of a side.
     pub fn ns(&self, name: &str) -> f64 {
-        median(self.of(name).to_vec())
+        median(self.of(name).to_vec()).expect("rounds")
     }
 
     fn ratios(&self, above: &str, below: &str) -> Vec<f64> {
@@ -60,7 +61,7 @@ impl Times {
     }
 
     fn ratio(&self, above: &str, below: &str) -> f64 {
-        median(self.ratios(above, below))
+        median(self.ratios(above, below)).expect("rounds")
     }
 
     /// One line: the ratio of two sides, and between which rounds' ratios the median of all that could be measured is,
@@ -83,7 +84,7 @@ impl Times {
             rank += 1;
         }
         let (least, most) = (ratios[rank], ratios[n - 1 - rank]);
-        let median = median(ratios);
+        let median = median(ratios).expect("rounds");
         say(&format!("    {what}: {above} over {below} {median:.3}, {least:.3} to {most:.3} ({n} pairs)"));
     }
 

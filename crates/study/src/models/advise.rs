@@ -4,7 +4,7 @@ use crate::models::replay::{self, ActivitySource, recorded};
 use crate::results::store::{Store, StoredCell};
 use crate::specification::factor::{Point, describe};
 use crate::specification::recordings::Recorded;
-use crate::specification::setting::{LEVERS, Setting};
+use crate::specification::setting::{Lever, Setting};
 use crate::specification::study::Study;
 use pocketstone_core::events::EventLog;
 use pocketstone_core::words::Word;
@@ -129,7 +129,6 @@ fn ranked(
     let mut governors = advise::candidates(device, replay::cluster(device, setting)?)?;
     governors.extend(question.governors.iter().filter(|g| !governors.contains(g)).cloned().collect::<Vec<_>>());
     let advice = advise::rank(activities, device, &levers, &governors, question.budget)?;
-    let changed = LEVERS.iter().filter(|l| setting.value(l.name) != l.default);
     Ok(Answer {
         point: Point::default(),
         log: None,
@@ -137,7 +136,7 @@ fn ranked(
         assumed_ns: 0,
         trials: activities.len(),
         device: device.name.clone(),
-        levers: changed.map(|l| format!("{}={}", l.name, setting.value(l.name))).collect(),
+        levers: setting.changes().collect(),
         cycles_scale,
         source,
         advice,
@@ -147,12 +146,12 @@ fn ranked(
 fn setting(levers: &[String]) -> Result<Setting> {
     let mut setting = Setting::default();
     for text in levers {
-        let names = || LEVERS.map(|l| l.name).join(", ");
+        let names = || Lever::WORDS.join(", ");
         let wrong =
             || Error::user(format!("`{text}` is not a lever")).hint(format!("write NAME=VALUE; levers: {}", names()));
         let (name, value) = text.split_once('=').ok_or_else(wrong)?;
-        let at = LEVERS.iter().position(|l| l.name == name).ok_or_else(wrong)?;
-        setting = setting.with(at, &LEVERS[at].read(&toml::Value::String(value.into()))?);
+        let lever = Lever::of_word(name).ok_or_else(wrong)?;
+        setting = setting.with(lever, &lever.read(&toml::Value::String(value.into()))?);
     }
     Ok(setting)
 }

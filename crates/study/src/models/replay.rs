@@ -19,7 +19,7 @@ pub(crate) mod work;
 
 use crate::results::left_out::LeftOut;
 use crate::results::store::{Store, StoredCell};
-use crate::specification::setting::Setting;
+use crate::specification::setting::{Lever, Setting};
 use crate::specification::study::{Choice, ReplaySpec, Study};
 pub(crate) use calibration::{References, compute_cycles, cycles_scale, of_cell};
 use pocketstone_core::{Error, Result};
@@ -112,8 +112,7 @@ pub fn check(study: &Study, devices: &Devices) -> Result<()> {
 
 /// The cluster that a setting means.
 pub(crate) fn cluster<'a>(device: &'a Device, setting: &Setting) -> Result<&'a pocketstone_replay::device::Cluster> {
-    let name = setting.value("cluster");
-    device.cluster((name != "default").then_some(name))
+    device.cluster(setting.chosen(Lever::Cluster))
 }
 
 /// Brings the results' replays up to date with the study, the cells and the profiles.

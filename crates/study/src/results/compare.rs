@@ -263,7 +263,7 @@ fn rows(a: &Store, b: &Store, common: &BTreeMap<i64, i64>) -> Result<(Vec<Compar
                 lost.push(format!("{words} {name}"));
             }
             let ratios: Vec<f64> = in_a.iter().zip(&in_b).map(|(a, b)| ratio(*a, *b)).collect();
-            if let (Some(ratio), Some(a), Some(b)) = (statistic(&ratios), statistic(&in_a), statistic(&in_b)) {
+            if let (Some(ratio), Some(a), Some(b)) = (of_ratios(&ratios), statistic(&in_a), statistic(&in_b)) {
                 let (point, extremes) = (words.clone(), extremes(&ratios));
                 rows.push(ComparedPoint { point, metric, a: a.median, b: b.median, ratio, extremes, exact });
             }
@@ -282,6 +282,14 @@ fn ratio(first: f64, second: f64) -> f64 {
     }
 }
 
+/// The statistic of ratios. Where those in the middle are infinite to both sides, as many values have grown as have
+/// shrunk: the median is no change.
+fn of_ratios(ratios: &[f64]) -> Option<Statistic> {
+    let of_all = statistic(ratios)?;
+    let median = if of_all.median.is_nan() { 1.0 } else { of_all.median };
+    Some(Statistic { median, ..of_all })
+}
+
 fn extremes(values: &[f64]) -> [f64; 2] {
     [values.iter().copied().fold(f64::INFINITY, f64::min), values.iter().copied().fold(f64::NEG_INFINITY, f64::max)]
 }
@@ -291,7 +299,7 @@ mod tests {
     use super::*;
 
     fn point(metric: &str, ratios: &[f64], exact: bool) -> ComparedPoint {
-        let ratio = statistic(ratios).unwrap();
+        let ratio = of_ratios(ratios).unwrap();
         let metric = metric::named(metric).unwrap();
         let extremes = extremes(ratios);
         ComparedPoint { point: String::new(), metric, a: 1.0, b: ratio.median, ratio, extremes, exact }
@@ -400,6 +408,9 @@ mod tests {
         assert_eq!(rows.each_ref().map(|row| row.regression()), [f64::INFINITY, 0.0, 0.0]);
         assert!(rows[0].reason().unwrap().contains("0 or below") && rows[2].reason().is_none());
         assert_eq!([ratio(0.0, -1.0), ratio(0.0, 0.0), ratio(4.0, -1.0)], [f64::NEG_INFINITY, 1.0, -0.25]);
+        // As many have grown as have shrunk: in the middle nothing has changed.
+        let both = point("active_energy_uj", &[ratio(0.0, -1.0), ratio(0.0, 1.0)], true);
+        assert_eq!((both.change(), both.verdict(), both.regression()), (0.0, Verdict::NoClearDifference, 0.0));
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use super::change_points::{ENOUGH, change_points};
 use super::compare::judged;
-use super::stats::median;
 use super::store::{FILE, Store};
 use crate::specification::factor::{Point, describe};
 use crate::specification::metric::{self, Better, Metric};
 use crate::specification::points::varying;
 use pocketstone_core::error::Context;
+use pocketstone_core::median::median;
 use pocketstone_core::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -296,7 +296,7 @@ fn changes(values: &[Option<f64>], exact: bool, seed: u64) -> Vec<Change> {
         false => change_points(&values, seed),
     };
     let ends: Vec<usize> = [0].into_iter().chain(places).chain([values.len()]).collect();
-    let level = |from: usize, to: usize| median(&mut values[from..to].to_vec());
+    let level = |from: usize, to: usize| median(values[from..to].to_vec()).unwrap_or(f64::NAN);
     let change = |ends: &[usize]| Change {
         last: runs[ends[1] - 1],
         run: runs[ends[1]],

@@ -6,6 +6,7 @@ use beside::{of_cuts, of_tlb, of_worn};
 use pocketstone_board::Measured;
 use pocketstone_core::events::Window;
 use pocketstone_core::log::Call;
+use pocketstone_core::median::median;
 use pocketstone_core::outcome::{
     BlockCounts, BlockTotals, EnergyReading, FlashCounts, Outcome, Prefetched, Quantity, Translated, widest,
 };
@@ -67,7 +68,7 @@ fn of_plain(measured: &Measured) -> Values {
         metrics.extend([
             ("total_ns", Some(total)),
             ("mean_ns", Some(total / number)),
-            ("median_ns", Some(crate::results::stats::median(&mut latencies))),
+            ("median_ns", median(&mut latencies)),
             ("p99_ns", p99(&latencies)),
             ("max_ns", latencies.last().copied()),
             ("response_mean_ns", Some(responses.iter().sum::<f64>() / number)),

@@ -1,7 +1,7 @@
 //! Statistics over the replays of a run.
 
 use super::stats::statistic;
-use crate::specification::setting::LEVERS;
+use crate::specification::setting::Lever;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// The `rusqlite::Error` of what cannot be read or written of the results.
 pub(crate) fn compute(db: &Connection, into: &str) -> rusqlite::Result<()> {
     db.execute_batch(&format!("DELETE FROM {into}"))?;
-    let width = 5 + LEVERS.len();
+    let width = 5 + Lever::ALL.len();
     // Results of earlier versions have cells only.
     let has_logs: bool =
         db.query_row("SELECT count(*) > 0 FROM pragma_table_info('replay') WHERE name = 'recorded'", [], |r| r.get(0))?;
@@ -21,7 +21,7 @@ pub(crate) fn compute(db: &Connection, into: &str) -> rusqlite::Result<()> {
     let sql = format!(
         "SELECT r.name, coalesce(c.experiment, ''), {point}, r.device, r.governor, {}, m.name, m.value
          FROM replay_metric m JOIN replay r ON r.id = m.replay LEFT JOIN cell c ON c.id = r.cell ORDER BY r.cell, r.id",
-        LEVERS.map(|l| format!("CAST(r.{} AS TEXT)", l.name)).join(", ")
+        Lever::ALL.map(|lever| format!("CAST(r.{} AS TEXT)", lever.name())).join(", ")
     );
     let mut values: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
     let mut query = db.prepare(&sql)?;

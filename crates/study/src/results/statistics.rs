@@ -4,6 +4,7 @@ use crate::results::stats::{Statistic, statistic};
 use crate::specification::factor::{self, Point, Value};
 use crate::specification::metric;
 use crate::specification::study::Study;
+use pocketstone_core::median::median;
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 
@@ -89,7 +90,7 @@ fn subtract_floor(values: &mut Values) {
         }
         for ((experiment, point, _), by_seed) in those() {
             let Some((values, false)) = kind(point) else { continue };
-            let Some(floor) = floors.get_mut(&values).map(|all| crate::results::stats::median(all)) else { continue };
+            let Some(floor) = floors.get_mut(&values).and_then(median) else { continue };
             let less = by_seed.iter().map(|(seed, value)| (*seed, value - floor)).collect();
             net.insert((experiment.clone(), point.clone(), less_floor.into()), less);
         }

@@ -264,22 +264,8 @@ pub fn run(
     costs: &mut Costs,
     observer: &mut dyn Observer,
 ) -> Result<()> {
-    let done = store.done()?;
-    let mut todo = Vec::new();
-    for cell in cells {
-        if !done.contains(&key(cell)?) {
-            todo.push(cell);
-        }
-    }
-    let mut states: Vec<Vec<Step>> = Vec::new();
-    let mut known = BTreeSet::new();
-    for cell in &todo {
-        let steps = cell.plan.steps();
-        let text = serde_json::to_vec(&steps).map_err(|e| Error::bug("a plan is not valid JSON").because(e))?;
-        if known.insert(text) {
-            states.push(steps);
-        }
-    }
+    let todo = not_done(cells, store)?;
+    let states = states(&todo)?;
     // Results say what was executed, whatever becomes of the cache.
     traces.keep(cells.iter().map(|cell| &cell.plan.workload), store.folder())?;
     observer.begin(todo.len(), states.len());
@@ -308,15 +294,7 @@ pub fn run(
         let steps = cell.plan.steps();
         // What cannot be prepared once is not tried again for every cell that starts from it.
         let result = match broken.iter().find(|(s, _)| *s == steps) {
-            Some((_, failed)) => {
-                let why = failed.error.chain();
-                let error = Error::board(format!("cannot create its initial state: {why}"));
-                let error = match failed.error.cure() {
-                    Some(cure) => error.hint(cure),
-                    None => error,
-                };
-                Err(Failed { error, console: failed.console.clone(), lost: failed.lost })
-            }
+            Some((_, failed)) => Err(without_state(failed)),
             None => board.measure(&cell.plan).and_then(|measured| match database(cell) {
                 Some(spec) => Ok(traces.check(spec, measured)?),
                 None => Ok(measured),
@@ -334,11 +312,7 @@ pub fn run(
             if context.check().is_err() && result.is_err() {
                 return Ok(());
             }
-            store.put(cell, &result, host_ms)?;
-            for u in result.iter().flat_map(|m| &m.outcome.unavailable) {
-                let (what, why, cure) = (u.what.to_string(), u.why.clone(), u.cure.clone());
-                store.leave_out(&LeftOut { what, why, cure })?;
-            }
+            keep(store, cell, &result, host_ms)?;
             left.cell(cell, host_ms, result.is_ok());
             observer.cell(cell, &result, left.time());
             // The others would be lost as well: they are simply not done.
@@ -355,6 +329,52 @@ pub fn run(
     outcome?;
     summarized?;
     context.check()
+}
+
+/// The cells that the store does not have yet.
+fn not_done<'a>(cells: &'a [Cell], store: &Store) -> Result<Vec<&'a Cell>> {
+    let done = store.done()?;
+    let mut todo = Vec::new();
+    for cell in cells {
+        if !done.contains(&key(cell)?) {
+            todo.push(cell);
+        }
+    }
+    Ok(todo)
+}
+
+/// The states that cells start from, each once.
+fn states(cells: &[&Cell]) -> Result<Vec<Vec<Step>>> {
+    let mut states = Vec::new();
+    let mut known = BTreeSet::new();
+    for cell in cells {
+        let steps = cell.plan.steps();
+        let text = serde_json::to_vec(&steps).map_err(|e| Error::bug("a plan is not valid JSON").because(e))?;
+        if known.insert(text) {
+            states.push(steps);
+        }
+    }
+    Ok(states)
+}
+
+/// The failure of a cell whose initial state could not be created.
+fn without_state(failed: &Failed) -> Failed {
+    let error = Error::board(format!("cannot create its initial state: {}", failed.error.chain()));
+    let error = match failed.error.cure() {
+        Some(cure) => error.hint(cure),
+        None => error,
+    };
+    Failed { error, console: failed.console.clone(), lost: failed.lost }
+}
+
+/// Stores what became of a cell, and what its measurement lacks.
+fn keep(store: &mut Store, cell: &Cell, result: &Result<Measured, Failed>, host_ms: f64) -> Result<()> {
+    store.put(cell, result, host_ms)?;
+    for u in result.iter().flat_map(|m| &m.outcome.unavailable) {
+        let (what, why, cure) = (u.what.to_string(), u.why.clone(), u.cure.clone());
+        store.leave_out(&LeftOut { what, why, cure })?;
+    }
+    Ok(())
 }
 
 /// Where models have their numbers from.

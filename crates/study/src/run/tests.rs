@@ -3,7 +3,7 @@
 use super::*;
 use pocketstone_board::Cache;
 use pocketstone_board::transport::{Offer, Transport};
-use pocketstone_core::board::{Board as Description, Capabilities, Places};
+use pocketstone_core::board::{BoardDescription, Capabilities, Places};
 use pocketstone_core::outcome::Facts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,8 +13,8 @@ use tempfile::TempDir;
 struct WithFlash(Cache, Arc<AtomicUsize>);
 
 impl Transport for WithFlash {
-    fn describe(&self) -> Description {
-        Description { capabilities: Capabilities::unknown(), places: Places::default(), settings: Vec::new() }
+    fn describe(&self) -> BoardDescription {
+        BoardDescription { capabilities: Capabilities::unknown(), places: Places::default(), settings: Vec::new() }
     }
 
     fn facts(&self) -> Result<Facts, Failed> {

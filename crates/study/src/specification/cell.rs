@@ -1,11 +1,12 @@
 //! Cells: one point of a matrix, one seed, traced or not.
 
 use crate::specification::factor::{
-    self, COUNTERS, ENERGY, IO_SCHEDULER, POWER_CUTS, Point, READ_AHEAD_BY, READ_AHEAD_BYTES, TLB, describe,
+    COUNTERS, ENERGY, IO_SCHEDULER, POWER_CUTS, Point, READ_AHEAD_BY, READ_AHEAD_BYTES, TLB, describe,
 };
 use crate::specification::refusals::{faults_of, refuse_cuts, refuse_read_ahead, refuse_what_cannot_be};
 use crate::specification::study::{Experiment, Study, Traced};
 use crate::specification::traces::Traces;
+use crate::specification::volume;
 use pocketstone_core::database::DatabaseWorkload;
 use pocketstone_core::volume::{FileSystem, Medium};
 use pocketstone_core::{Error, Result};
@@ -100,7 +101,7 @@ fn refuse_none(study: &Study, experiment: &Experiment, kind: &str) -> Result<()>
         let error = Error::user("no combination of its factors exists");
         blame(WORKLOAD.name())(error.hint("docs/studies.md says which values go together"))
     };
-    let impossible = factor::volume(&point).err().unwrap_or_else(generic);
+    let impossible = volume::of_point(&point).err().unwrap_or_else(generic);
     let error = Error::user(format!("experiment `{}` has no cells", experiment.name)).because(impossible.error);
     Err(study.error_at(experiment.place(kind, impossible.factor), error))
 }
@@ -136,7 +137,7 @@ fn has_twin(experiment: &Experiment, point: &Point, repetition: u32) -> Result<b
         Traced::None => false,
     };
     // What is wrong with a volume is said, with its place, where its plan is made.
-    let Ok(volume) = factor::volume(point) else { return Ok(false) };
+    let Ok(volume) = volume::of_point(point) else { return Ok(false) };
     let has_something_to_trace = match point.of(&WORKLOAD)? {
         Name::Database(workload) => workload != DatabaseWorkload::Null,
         Name::Command => true,
@@ -166,7 +167,7 @@ fn plan(
     trace: bool,
     traces: &mut Traces,
 ) -> Result<Plan, Impossible> {
-    let mut volume = factor::volume(point)?;
+    let mut volume = volume::of_point(point)?;
     let workload = Workload::of_point(point, seed, traces)?;
     let read_ahead = match point.of(&READ_AHEAD_BYTES)? {
         Some(bytes) => Some(ReadAhead { by: point.of(&READ_AHEAD_BY)?, bytes }),

@@ -1,110 +1,19 @@
-//! Factors of the volume and of the machine, and parsing of factor values in studies. Workloads define their own
-//! factors.
+//! All factors and their values: those of the machine are defined here, those of the volume beside this file, and
+//! workloads define their own.
 
+use super::volume;
 use pocketstone_core::database::Delay;
 use pocketstone_core::units::{format_bytes, format_ns, parse_bytes, parse_ns};
-use pocketstone_core::volume::{Access, FileSystem, Medium, Threshold, Volume};
+use pocketstone_core::volume::Volume;
 use pocketstone_core::words::Word;
-use pocketstone_core::{Error, Result, words};
-use pocketstone_workload::factor::{
-    Bytes, CountOrNone, Factor, Flag, Impossible, Nanoseconds, OrDefault, Text, VolumeName, blame,
-};
+use pocketstone_core::{Error, Result};
+use pocketstone_workload::factor::{Bytes, CountOrNone, Factor, Flag, OrDefault, Text};
 use pocketstone_workload::plan::{IoScheduler, ReadAheadBy};
 use pocketstone_workload::table::{Name, WORKLOAD};
 use std::sync::LazyLock;
 
 pub use pocketstone_workload::factor::{AnyFactor, Kind, Point, Value};
 
-words! {
-    /// Compressors that file systems have.
-    Compression {
-        /// None.
-        None = "none",
-        /// LZO.
-        Lzo = "lzo",
-        /// zlib.
-        Zlib = "zlib",
-        /// zstd.
-        Zstd = "zstd",
-    }
-}
-
-/// The volume, by its name.
-pub const FILE_SYSTEM: Factor<VolumeName> =
-    Factor::new("file_system", "file system under test; a full volume name includes medium and access");
-/// Another medium than the name says.
-pub const MEDIUM: Factor<OrDefault<Medium>> =
-    Factor::new("medium", "the file system's medium; default is its usual one").default("default").quiet();
-/// Another access than the name says.
-pub const VOLUME_ACCESS: Factor<OrDefault<Access>> =
-    Factor::new("volume_access", "how programs access the volume; default is the usual way").default("default").quiet();
-/// The compressor.
-pub const COMPRESSION: Factor<OrDefault<Compression>> = Factor::new(
-    "compression",
-    "the file system's compressor (mount option compr); default leaves it to the file system",
-)
-.default("default");
-/// UBIFS's own read-ahead.
-pub const BULK_READ: Factor<Flag> =
-    Factor::new("bulk_read", "UBIFS's own read-ahead (mount option bulk_read); other file systems support only false")
-        .default("false");
-/// The size of a volume in memory.
-pub const VOLUME_BYTES: Factor<OrDefault<Bytes>> =
-    Factor::new("volume_bytes", "size of a volume in memory; default is 256 MiB, or less where memory is short")
-        .default("default")
-        .quiet()
-        .checked(|bytes| match bytes {
-            0 => Err(Error::user("a volume of 0 bytes holds nothing").hint("set volume_bytes = \"1GiB\", or omit it")),
-            _ => Ok(()),
-        });
-/// When SCMFS's files move to huge pages.
-pub const THRESHOLD: Factor<OrDefault<Threshold>> =
-    Factor::new("threshold", "size beyond which a file of SCMFS moves to huge pages; other file systems have none")
-        .default("default")
-        .quiet();
-/// SCMFS's null files.
-pub const NULL_FILES: Factor<OrDefault<CountOrNone>> =
-    Factor::new("null_files", "null files that SCMFS keeps ready; other file systems have none")
-        .default("default")
-        .quiet();
-/// SCMFS's collector.
-pub const COLLECTOR: Factor<Flag> =
-    Factor::new("collector", "whether SCMFS collects garbage in a thread of its own; other file systems do not")
-        .default("false")
-        .quiet();
-/// Those that only SCMFS has.
-pub const OF_SCMFS: [AnyFactor; 3] = [THRESHOLD.any(), NULL_FILES.any(), COLLECTOR.any()];
-/// Whether calls go past the page cache.
-pub const DIRECT: Factor<Flag> =
-    Factor::new("direct", "whether ext4's files are opened with O_DIRECT; other file systems support only false")
-        .default("false")
-        .quiet();
-/// Whether ext4 keeps the order of its writes.
-pub const BARRIERS: Factor<Flag> =
-    Factor::new("barriers", "whether ext4 is mounted with barriers; other file systems support only true")
-        .default("true")
-        .quiet();
-/// Those that only ext4 has.
-pub const OF_EXT4: [AnyFactor; 2] = [DIRECT.any(), BARRIERS.any()];
-/// How long phase change memory takes to read.
-pub const PCM_READ: Factor<OrDefault<Nanoseconds>> =
-    Factor::new("pcm_read", "time to read a line of 64 bytes of simulated phase change memory; other media have none")
-        .default("default")
-        .quiet();
-/// How long phase change memory takes to write.
-pub const PCM_WRITE: Factor<OrDefault<Nanoseconds>> = Factor::new(
-    "pcm_write",
-    "time to write a line of 64 bytes of simulated phase change memory; other media have none",
-)
-.default("default")
-.quiet();
-/// Those that only phase change memory has.
-pub const OF_PCM: [AnyFactor; 2] = [PCM_READ.any(), PCM_WRITE.any()];
-/// How the volume is mounted.
-pub const MOUNT_OPTIONS: Factor<OrDefault<Text>> =
-    Factor::new("mount_options", "options of the mount, as mount -o takes them; default passes none")
-        .default("default")
-        .quiet();
 /// What orders requests to the block device.
 pub const IO_SCHEDULER: Factor<OrDefault<IoScheduler>> =
     Factor::new("io_scheduler", "I/O scheduler of the board's block device; default leaves the kernel's")
@@ -159,26 +68,26 @@ pub const READ_AHEAD_BYTES: Factor<OrDefault<Bytes>> =
                 .hint("the kernel counts it in KiB: use a multiple of 1024, or 0")),
         });
 
-/// Those of every volume.
-const OF_VOLUME: [AnyFactor; 20] = [
-    FILE_SYSTEM.any(),
-    MEDIUM.any(),
-    VOLUME_ACCESS.any(),
-    COMPRESSION.any(),
-    BULK_READ.any(),
+/// Those of every workload.
+const OF_ALL: [AnyFactor; 20] = [
+    volume::FILE_SYSTEM.any(),
+    volume::MEDIUM.any(),
+    volume::VOLUME_ACCESS.any(),
+    volume::COMPRESSION.any(),
+    volume::BULK_READ.any(),
     ENERGY.any(),
     COUNTERS.any(),
-    VOLUME_BYTES.any(),
-    THRESHOLD.any(),
-    NULL_FILES.any(),
-    COLLECTOR.any(),
-    DIRECT.any(),
-    BARRIERS.any(),
+    volume::VOLUME_BYTES.any(),
+    volume::THRESHOLD.any(),
+    volume::NULL_FILES.any(),
+    volume::COLLECTOR.any(),
+    volume::DIRECT.any(),
+    volume::BARRIERS.any(),
     TLB.any(),
-    PCM_READ.any(),
-    PCM_WRITE.any(),
+    volume::PCM_READ.any(),
+    volume::PCM_WRITE.any(),
     POWER_CUTS.any(),
-    MOUNT_OPTIONS.any(),
+    volume::MOUNT_OPTIONS.any(),
     IO_SCHEDULER.any(),
     FAULTS.any(),
 ];
@@ -187,7 +96,7 @@ const OF_CACHED: [AnyFactor; 2] = [READ_AHEAD_BY.any(), READ_AHEAD_BYTES.any()];
 
 /// Every factor, in the order that cells are made: the last one varies fastest.
 pub static FACTORS: LazyLock<Vec<AnyFactor>> = LazyLock::new(|| {
-    let mut all: Vec<AnyFactor> = OF_VOLUME.to_vec();
+    let mut all: Vec<AnyFactor> = OF_ALL.to_vec();
     all.push(WORKLOAD.any());
     let names = Name::WORDS.iter().filter_map(|word| Name::of_word(word));
     // Those of databases first: they were never mixed with the others.
@@ -206,7 +115,7 @@ pub static FACTORS: LazyLock<Vec<AnyFactor>> = LazyLock::new(|| {
 /// Whether points with that workload have a factor, and how: a factor may be quiet with one workload alone.
 pub fn of_workload(factor: &AnyFactor, workload: &str) -> Option<AnyFactor> {
     let name = Name::of_word(workload)?;
-    let all = OF_VOLUME.iter().chain([&WORKLOAD_ANY]).chain(name.factors());
+    let all = OF_ALL.iter().chain([&WORKLOAD_ANY]).chain(name.factors());
     all.chain(OF_CACHED.iter().filter(|_| name.may_be_cold())).find(|own| own.name == factor.name).copied()
 }
 
@@ -296,81 +205,6 @@ pub fn describe(point: &Point, names: &[&str]) -> String {
     parts.join(" ")
 }
 
-/// The volume of a point, with its mount options.
-///
-/// # Errors
-/// `Impossible` if its parts contradict each other, naming the factor at fault.
-pub fn volume(point: &Point) -> Result<Volume, Impossible> {
-    let named = Volume::named(&point.of(&FILE_SYSTEM)?).map_err(blame(FILE_SYSTEM.name()))?;
-    let usual = Volume::usual(named.file_system);
-    let mut volume = named.clone();
-    if let Some(medium) = point.of(&MEDIUM)? {
-        if named.medium != usual.medium && named.medium != medium {
-            let error =
-                format!("file_system specifies the medium {}, but medium is {}", named.medium.name(), medium.name());
-            return Err(blame(MEDIUM.name())(Error::user(error).hint("omit one of them")));
-        }
-        volume.medium = medium;
-        volume.check().map_err(blame(MEDIUM.name()))?;
-    }
-    if let Some(access) = point.of(&VOLUME_ACCESS)? {
-        if named.access != usual.access && named.access != access {
-            let (by_name, access) = (named.access.name(), access.name());
-            let error = format!("file_system specifies the access {by_name}, but volume_access is {access}");
-            return Err(blame(VOLUME_ACCESS.name())(Error::user(error).hint("omit one of them")));
-        }
-        volume.access = access;
-        volume.check().map_err(blame(VOLUME_ACCESS.name()))?;
-    }
-    let name = volume.name();
-    // They never compress: what others have to be told is how they are.
-    let uncompressed = matches!(volume.file_system, FileSystem::Yaffs2 | FileSystem::Null);
-    match point.of(&COMPRESSION)? {
-        None => {}
-        Some(Compression::None) if uncompressed => {}
-        Some(_) if uncompressed => {
-            let error =
-                Error::user(format!("{name} does not support compression")).hint("set compression = \"none\" for it");
-            return Err(blame(COMPRESSION.name())(error));
-        }
-        Some(_) if volume.volatile() => {
-            let error = Error::user(format!("{name} in memory does not support compression"));
-            let hint = "omit compression, or set it in [experiment.on.KIND]";
-            return Err(blame(COMPRESSION.name())(error.hint(hint)));
-        }
-        Some(compression) => volume.options.push(format!("compr={}", compression.name())),
-    }
-    if point.of(&BULK_READ)? {
-        volume.options.push("bulk_read".to_owned());
-    }
-    if let Some(options) = point.of(&MOUNT_OPTIONS)? {
-        if !volume.takes_options() {
-            let error = Error::user(format!("{name} is not mounted with options of its own"));
-            return Err(blame(MOUNT_OPTIONS.name())(error.hint("omit mount_options for it")));
-        }
-        volume.options.extend(options.split(',').map(str::to_owned));
-    }
-    volume.setup.bytes = point.of(&VOLUME_BYTES)?;
-    volume.check().map_err(blame(VOLUME_BYTES.name()))?;
-    volume.setup.threshold = point.of(&THRESHOLD)?;
-    volume.check().map_err(blame(THRESHOLD.name()))?;
-    let null_files = point.of(&NULL_FILES)?.map(u32::try_from).transpose();
-    let many = |e| Error::user("so many null files are not supported").because(e).hint("null_files = 64 is usual");
-    volume.setup.null_files = null_files.map_err(many).map_err(blame(NULL_FILES.name()))?;
-    volume.check().map_err(blame(NULL_FILES.name()))?;
-    volume.setup.collector = point.of(&COLLECTOR)?;
-    volume.check().map_err(blame(COLLECTOR.name()))?;
-    volume.setup.direct = point.of(&DIRECT)?;
-    volume.check().map_err(blame(DIRECT.name()))?;
-    volume.setup.no_barriers = !point.of(&BARRIERS)?;
-    volume.check().map_err(blame(BARRIERS.name()))?;
-    volume.setup.pcm_read_ns = point.of(&PCM_READ)?;
-    volume.check().map_err(blame(PCM_READ.name()))?;
-    volume.setup.pcm_write_ns = point.of(&PCM_WRITE)?;
-    volume.check().map_err(blame(PCM_WRITE.name()))?;
-    Ok(volume)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -396,26 +230,5 @@ mod tests {
         assert!(read("governor", "default".into()).is_ok() && read("engine", "default".into()).is_err());
         assert!(read("null_files", "none".into()).is_ok() && read("null_files", 64.into()).is_ok());
         assert!(named("requets").unwrap_err().cure().unwrap().contains("requests"));
-    }
-
-    #[test]
-    fn a_volume_is_what_its_name_and_its_factors_say() {
-        let of = |values: &[(&str, &str)]| {
-            volume(&values.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect())
-        };
-        let name = |values: &[(&str, &str)]| of(values).map(|v| v.name()).map_err(|i| (i.factor, i.error.chain()));
-        assert_eq!(name(&[("file_system", "scmfs"), ("volume_access", "fuse")]).unwrap(), "scmfs-fuse");
-        let both = [("file_system", "scmfs-fuse"), ("medium", "hugetlbfs")];
-        assert_eq!(name(&both).unwrap(), "scmfs-hugetlbfs-fuse");
-        assert_eq!(name(&[("file_system", "squashfs-ubiblock")]).unwrap(), "squashfs-ubi");
-        let (factor, error) = name(&[("file_system", "scmfs-pcm"), ("medium", "tmpfs")]).unwrap_err();
-        assert!(factor == "medium" && error.contains("specifies the medium pcm"), "{error}");
-        let (factor, error) = name(&[("file_system", "jffs2"), ("medium", "ubi")]).unwrap_err();
-        assert!(factor == "medium" && error.contains("jffs2 is unsupported on ubi"), "{error}");
-        assert_eq!(name(&[("file_system", "tmpfs"), ("volume_access", "fuse")]).unwrap_err().0, "volume_access");
-        assert_eq!(of(&[("file_system", "jffs2"), ("compression", "none")]).unwrap().options, ["compr=none"]);
-        assert!(of(&[("file_system", "yaffs2"), ("compression", "none")]).unwrap().options.is_empty());
-        let setup = of(&[("file_system", "scmfs"), ("threshold", "never"), ("null_files", "none")]).unwrap().setup;
-        assert_eq!((setup.threshold, setup.null_files, setup.bytes), (Some(Threshold::Never), Some(0), None));
     }
 }

@@ -13,5 +13,6 @@ pub mod setting;
 pub mod shares;
 pub mod study;
 pub mod traces;
+pub mod volume;
 #[cfg(test)]
 mod wrong_values;

@@ -1,6 +1,7 @@
 //! What does not go together in a cell, and why.
 
-use crate::specification::factor::{DIRECT, FAULTS, POWER_CUTS, READ_AHEAD_BY, READ_AHEAD_BYTES, TLB};
+use crate::specification::factor::{FAULTS, POWER_CUTS, READ_AHEAD_BY, READ_AHEAD_BYTES, TLB};
+use crate::specification::volume::DIRECT;
 use pocketstone_core::Error;
 use pocketstone_core::database::{DatabaseEngine, DatabaseSpec};
 use pocketstone_core::faults::Faults;

@@ -4,7 +4,7 @@ use crate::models::replay::{fact, profile_digest, recorded};
 use crate::results::store::Store;
 use crate::specification::factor::{Point as Factors, describe};
 use crate::specification::points::varying;
-use crate::specification::setting::{LEVERS, Setting};
+use crate::specification::setting::{Lever, Setting};
 use crate::specification::study::{ChartKind, ChartSpec, FrequencySpec, ReplaySpec, Study};
 use crate::views::model::*;
 use pocketstone_core::origin::Origin;
@@ -262,7 +262,6 @@ pub(crate) fn frequency(
     let names: Vec<&str> = cell.point.keys().map(String::as_str).collect();
     let of = ["workload", "engine", "delay"].into_iter().filter(|n| names.contains(n)).collect::<Vec<_>>();
     let digest = profile_digest(&profile);
-    let chosen = LEVERS.iter().filter(|l| first.setting.value(l.name) != l.default);
     Ok(Some(Figure {
         id: spec.name.clone(),
         title: spec.title.clone(),
@@ -271,7 +270,7 @@ pub(crate) fn frequency(
             spec.caption.trim_end(),
             describe(&cell.point, &of),
             cell.seed,
-            chosen.map(|l| format!("{}={} ", l.name, first.setting.value(l.name))).collect::<String>(),
+            first.setting.changes().map(|change| change + " ").collect::<String>(),
             profile.name,
             &digest[..12]
         )),
@@ -286,13 +285,13 @@ pub(crate) fn frequency(
 
 fn select(store: &Store, study: &Study, spec: &FrequencySpec) -> Result<Vec<Shown>> {
     let only = spec.only.as_ref().map_or("1", |o| o.get_ref().as_str());
-    let levers = LEVERS.map(|l| format!("CAST({} AS TEXT)", l.name)).join(", ");
+    let levers = Lever::ALL.map(|lever| format!("CAST({} AS TEXT)", lever.name())).join(", ");
     let sql = format!(
         "SELECT cell, device, governor, cycles_scale, seed, {levers} FROM replays
          WHERE replay = ?1 AND governor != 'bound' AND cell IS NOT NULL AND ({only}) ORDER BY cell, id"
     );
     let rows = store.asked(only, &sql, [spec.replay.get_ref()], |r| {
-        let setting = (0..LEVERS.len()).map(|n| r.get(5 + n)).collect::<rusqlite::Result<_>>()?;
+        let setting = (0..Lever::ALL.len()).map(|n| r.get(5 + n)).collect::<rusqlite::Result<_>>()?;
         Ok(Shown {
             cell: r.get(0)?,
             device: r.get(1)?,
@@ -330,7 +329,7 @@ pub(crate) fn replay_table(store: &Store, replay: &ReplaySpec) -> Result<Option<
         ("transitions", "changes", |count| format!("{count:.0}")),
         ("regret", "over the bound", |share| format!("{:+.1} %", 100.0 * share)),
     ];
-    let own: Vec<&str> = ["device", "governor"].into_iter().chain(LEVERS.iter().map(|l| l.name)).collect();
+    let own: Vec<&str> = ["device", "governor"].into_iter().chain(Lever::ALL.map(Lever::name)).collect();
     let columns = own.iter().map(|c| format!("CAST({c} AS TEXT)")).collect::<Vec<_>>().join(", ");
     let sql = format!("SELECT point, metric, n, median, {columns} FROM replay_statistic WHERE name = ?1");
     let row = |r: &rusqlite::Row<'_>| {

@@ -1,5 +1,8 @@
 //! From what a recorder saw to calls that can be done again: which files there were, how large, under which numbers.
 
+mod names;
+
+use self::names::Names;
 use super::{Calls, Selection};
 use crate::content::NewFile;
 use crate::{Operation, Purpose};
@@ -9,9 +12,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// Folders whose files are the system's: what a program reads there is not its data.
 const OF_THE_SYSTEM: [&str; 11] =
     ["/proc", "/sys", "/dev", "/run", "/etc", "/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin"];
-
-/// Longest name of a replayed file, so that a number still fits behind it.
-const MOST_NAME_BYTES: usize = 200;
 
 /// When a call began and ended, in ns of the recorder's clock; `None`: it does not say.
 pub type Span = Option<(u64, u64)>;
@@ -414,38 +414,9 @@ impl<'a> Making<'a> {
     fn make(&mut self, act: Act) {
         match act {
             Act::Open(path, open, opening) => self.make_open(path, open, opening),
-            Act::Read(open, offset, bytes) => {
-                let Some((file, thing)) = self.file(open) else { return };
-                let there = self.sizes[thing].saturating_sub(offset);
-                if there < bytes {
-                    self.leave_out("bytes read behind where no recorded call made the file end");
-                }
-                self.add(Operation::Read { file, offset, bytes: bytes.min(there) });
-            }
-            Act::Write(open, offset, bytes) => {
-                let Some((file, thing)) = self.file(open).filter(|_| bytes > 0) else { return };
-                let opening = self.open[&open].opening;
-                let end = self.sizes[thing];
-                if opening.appends {
-                    self.sizes[thing] = end.saturating_add(bytes);
-                    self.add(Operation::Append { file, bytes });
-                } else {
-                    let offset = if offset == AT_END { end } else { offset };
-                    self.sizes[thing] = end.max(offset.saturating_add(bytes));
-                    self.add(Operation::Write { file, offset, bytes });
-                }
-                if opening.syncs {
-                    self.add(Operation::SyncData { file });
-                }
-            }
-            Act::Sync(open, data_alone) => match self.open.get(&open).copied() {
-                Some(Descriptor { file: Some((file, _)), .. }) => self.add(match data_alone {
-                    true => Operation::SyncData { file },
-                    false => Operation::Sync { file },
-                }),
-                Some(_) => self.add(Operation::SyncFolder),
-                None => {}
-            },
+            Act::Read(open, offset, bytes) => self.make_read(open, offset, bytes),
+            Act::Write(open, offset, bytes) => self.make_write(open, offset, bytes),
+            Act::Sync(open, data_alone) => self.make_sync(open, data_alone),
             Act::SetAttributes(open) => {
                 let Some((file, _)) = self.file(open) else { return };
                 self.add(Operation::SetOwner { file });
@@ -460,12 +431,7 @@ impl<'a> Making<'a> {
                 self.sizes[thing] = end;
                 self.add(Operation::Truncate { file, bytes: end });
             }
-            Act::Close(open) => {
-                let Some(Descriptor { path, file: Some((file, _)), .. }) = self.open.remove(&open) else { return };
-                let numbers = self.numbers.get_mut(&path).into_iter().flatten();
-                numbers.filter(|(number, _)| *number == file).for_each(|(_, open)| *open = false);
-                self.add(Operation::Close { file });
-            }
+            Act::Close(open) => self.make_close(open),
             Act::List(open) => {
                 // One listing is as many calls as its names need.
                 if self.open.contains_key(&open) && self.listed.insert(open) {
@@ -478,16 +444,7 @@ impl<'a> Making<'a> {
                     self.add(Operation::Delete { file });
                 }
             }
-            Act::Rename(from, to) => match (self.is_file(from), self.kept[to]) {
-                (true, true) => {
-                    let Some(thing) = self.named.remove(&from) else { return };
-                    self.named.insert(to, thing);
-                    let (file, to) = (self.number(from, false), self.number(to, false));
-                    self.add(Operation::Rename { file, to });
-                }
-                (true, false) | (false, true) => self.leave_out("rename across the selected folder, or of a folder"),
-                (false, false) => {}
-            },
+            Act::Rename(from, to) => self.make_rename(from, to),
             Act::LookUp(path) => {
                 if self.is_file(path) && self.named.contains_key(&path) {
                     let file = self.number(path, false);
@@ -501,6 +458,61 @@ impl<'a> Making<'a> {
                 }
             }
             Act::Size(..) | Act::OpenSize(..) | Act::Absent(_) => {}
+        }
+    }
+
+    fn make_read(&mut self, open: OpenId, offset: u64, bytes: u64) {
+        let Some((file, thing)) = self.file(open) else { return };
+        let there = self.sizes[thing].saturating_sub(offset);
+        if there < bytes {
+            self.leave_out("bytes read behind where no recorded call made the file end");
+        }
+        self.add(Operation::Read { file, offset, bytes: bytes.min(there) });
+    }
+
+    fn make_write(&mut self, open: OpenId, offset: u64, bytes: u64) {
+        let Some((file, thing)) = self.file(open).filter(|_| bytes > 0) else { return };
+        let opening = self.open[&open].opening;
+        let end = self.sizes[thing];
+        if opening.appends {
+            self.sizes[thing] = end.saturating_add(bytes);
+            self.add(Operation::Append { file, bytes });
+        } else {
+            let offset = if offset == AT_END { end } else { offset };
+            self.sizes[thing] = end.max(offset.saturating_add(bytes));
+            self.add(Operation::Write { file, offset, bytes });
+        }
+        if opening.syncs {
+            self.add(Operation::SyncData { file });
+        }
+    }
+
+    fn make_sync(&mut self, open: OpenId, data_alone: bool) {
+        let Some(descriptor) = self.open.get(&open) else { return };
+        self.add(match (descriptor.file, data_alone) {
+            (Some((file, _)), true) => Operation::SyncData { file },
+            (Some((file, _)), false) => Operation::Sync { file },
+            (None, _) => Operation::SyncFolder,
+        });
+    }
+
+    fn make_close(&mut self, open: OpenId) {
+        let Some(Descriptor { path, file: Some((file, _)), .. }) = self.open.remove(&open) else { return };
+        let numbers = self.numbers.get_mut(&path).into_iter().flatten();
+        numbers.filter(|(number, _)| *number == file).for_each(|(_, open)| *open = false);
+        self.add(Operation::Close { file });
+    }
+
+    fn make_rename(&mut self, from: PathId, to: PathId) {
+        match (self.is_file(from), self.kept[to]) {
+            (true, true) => {
+                let Some(thing) = self.named.remove(&from) else { return };
+                self.named.insert(to, thing);
+                let (file, to) = (self.number(from, false), self.number(to, false));
+                self.add(Operation::Rename { file, to });
+            }
+            (true, false) | (false, true) => self.leave_out("rename across the selected folder, or of a folder"),
+            (false, false) => {}
         }
     }
 
@@ -541,57 +553,5 @@ impl<'a> Making<'a> {
 
     fn leave_out(&mut self, why: &'static str) {
         *self.left_out.entry(why).or_default() += 1;
-    }
-}
-
-/// Names in the one folder that all files are in.
-struct Names {
-    /// The folder that all kept files have in common.
-    common: String,
-    given: HashMap<PathId, String>,
-    used: BTreeSet<String>,
-    /// The number to try next behind a name that more than one path has.
-    next: HashMap<String, u32>,
-}
-
-impl Names {
-    fn new(recorded: &Recorded, kept: &[bool]) -> Names {
-        let files = (0..kept.len()).filter(|path| kept[*path] && !recorded.folders.contains(path));
-        let mut folders = files.map(|path| recorded.text(path).rsplit_once('/').map_or("", |(folder, _)| folder));
-        let first = folders.next().unwrap_or_default();
-        let below = |folder: &str, above: &str| {
-            folder.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        let common = folders.fold(first, |common, folder| {
-            let mut common = common;
-            while !common.is_empty() && !below(folder, common) {
-                common = common.rsplit_once('/').map_or("", |(above, _)| above);
-            }
-            common
-        });
-        Names { common: common.to_owned(), given: HashMap::new(), used: BTreeSet::new(), next: HashMap::new() }
-    }
-
-    /// A path below the common folder, with `%` for slashes; a number makes it one that no other has.
-    fn of(&mut self, recorded: &Recorded, path: PathId) -> String {
-        if let Some(name) = self.given.get(&path) {
-            return name.clone();
-        }
-        let text = recorded.text(path);
-        let rest = text.strip_prefix(self.common.as_str()).unwrap_or(text).trim_start_matches('/');
-        let plain = |c: char| if c == '/' || c.is_control() { '%' } else { c };
-        let mut name: String = rest.chars().map(plain).collect();
-        while name.len() > MOST_NAME_BYTES {
-            name.pop();
-        }
-        let bare = if ["", ".", ".."].contains(&name.as_str()) { "file".to_owned() } else { name };
-        let number = self.next.entry(bare.clone()).or_insert(2);
-        let mut name = bare.clone();
-        while !self.used.insert(name.clone()) {
-            name = format!("{bare}%{number}");
-            *number += 1;
-        }
-        self.given.insert(path, name.clone());
-        name
     }
 }

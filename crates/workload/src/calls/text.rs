@@ -137,72 +137,128 @@ impl Seen {
 
 fn decode_line(calls: &mut Calls, seen: &mut Seen, line: &str) -> Result<(), &'static str> {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-    let mut words = rest.split_terminator(' ');
-    let mut number = |what| words.next().and_then(|word| word.parse::<u64>().ok()).ok_or(what);
-    let named = (calls.files.len() + calls.names.len()) as u64;
-    let file = |number: u64| (number < named).then_some(number as u32).ok_or("has a file that has no name");
     match word {
-        "" => return Ok(()),
-        "threads" | "file" | "name" | "left-out" if !calls.operations.is_empty() => {
-            return Err("comes after the first call");
+        "" => Ok(()),
+        "threads" | "file" | "name" | "left-out" if !calls.operations.is_empty() => Err("comes after the first call"),
+        "threads" => decode_threads(calls, rest),
+        "file" => {
+            let (bytes, name) = rest.split_once(' ').ok_or("has no size and name")?;
+            decode_file(calls, seen, size(bytes.parse().map_err(|_| "has no size in bytes")?)?, name)
         }
-        "threads" => {
-            calls.threads = u32::try_from(number("has no number of threads")?).unwrap_or(0);
-            return (1..=1024).contains(&calls.threads).then_some(()).ok_or("is not from 1 to 1024 threads");
-        }
-        "file" | "name" => {
-            let place = if word == "file" { rest.split_once(' ').ok_or("has no size and name")? } else { ("0", rest) };
-            let bytes = size(place.0.parse().map_err(|_| "has no size in bytes")?)?;
-            if place.1.is_empty()
-                || place.1.len() > 255
-                || place.1.contains(['/', '\0'])
-                || [".", ".."].contains(&place.1)
-            {
-                return Err("has no name of a file");
+        "name" => decode_name(calls, rest),
+        "left-out" => decode_left_out(calls, rest),
+        _ => {
+            let operation = decode_operation(word, Words::of(rest, calls))?;
+            if calls.threads == 1 {
+                seen.follow(&operation)?;
             }
-            if named as usize == MOST_FILES {
-                return Err("is one file too many");
-            }
-            match word {
-                "file" if !seen.files.insert(place.1.to_owned()) => return Err("has the name of another file"),
-                "file" if calls.names.is_empty() => calls.files.push(NewFile { name: place.1.to_owned(), bytes }),
-                "file" => return Err("comes after a name"),
-                _ => calls.names.push(place.1.to_owned()),
-            }
-            return Ok(());
+            calls.operations.push(operation);
+            Ok(())
         }
-        "left-out" => {
-            let (times, what) = rest.split_once(' ').ok_or("has no number and reason")?;
-            calls.left_out.insert(what.to_owned(), times.parse().map_err(|_| "has no number")?);
-            return Ok(());
-        }
-        _ => {}
     }
-    let of = "has no file's number";
+}
+
+fn decode_threads(calls: &mut Calls, rest: &str) -> Result<(), &'static str> {
+    let threads = Words::of(rest, calls).number("has no number of threads")?;
+    calls.threads = u32::try_from(threads).unwrap_or(0);
+    (1..=1024).contains(&calls.threads).then_some(()).ok_or("is not from 1 to 1024 threads")
+}
+
+/// A file that is there at first.
+fn decode_file(calls: &mut Calls, seen: &mut Seen, bytes: u64, name: &str) -> Result<(), &'static str> {
+    check_name(calls, name)?;
+    if !seen.files.insert(name.to_owned()) {
+        return Err("has the name of another file");
+    }
+    if !calls.names.is_empty() {
+        return Err("comes after a name");
+    }
+    calls.files.push(NewFile { name: name.to_owned(), bytes });
+    Ok(())
+}
+
+/// The name of a file that calls make.
+fn decode_name(calls: &mut Calls, name: &str) -> Result<(), &'static str> {
+    check_name(calls, name)?;
+    calls.names.push(name.to_owned());
+    Ok(())
+}
+
+/// Refuses what cannot be a file's name in a folder, and one file too many.
+fn check_name(calls: &Calls, name: &str) -> Result<(), &'static str> {
+    if name.is_empty() || name.len() > 255 || name.contains(['/', '\0']) || [".", ".."].contains(&name) {
+        return Err("has no name of a file");
+    }
+    (named(calls) < MOST_FILES).then_some(()).ok_or("is one file too many")
+}
+
+fn decode_left_out(calls: &mut Calls, rest: &str) -> Result<(), &'static str> {
+    let (times, what) = rest.split_once(' ').ok_or("has no number and reason")?;
+    calls.left_out.insert(what.to_owned(), times.parse().map_err(|_| "has no number")?);
+    Ok(())
+}
+
+/// Files that have a name.
+fn named(calls: &Calls) -> usize {
+    calls.files.len() + calls.names.len()
+}
+
+/// What follows the first word of a line.
+struct Words<'a> {
+    words: std::str::SplitTerminator<'a, char>,
+    /// Files that have a name.
+    named: usize,
+}
+
+impl<'a> Words<'a> {
+    fn of(rest: &'a str, calls: &Calls) -> Words<'a> {
+        Words { words: rest.split_terminator(' '), named: named(calls) }
+    }
+
+    /// The next word as a number; `what` is wrong where it is none.
+    fn number(&mut self, what: &'static str) -> Result<u64, &'static str> {
+        self.words.next().and_then(|word| word.parse().ok()).ok_or(what)
+    }
+
+    /// The next word as the number of a file.
+    fn file(&mut self) -> Result<u32, &'static str> {
+        let number = self.number(NO_FILE)?;
+        (number < self.named as u64).then_some(number as u32).ok_or("has a file that has no name")
+    }
+
+    /// The next word as the bytes of a call.
+    fn moved(&mut self) -> Result<u64, &'static str> {
+        moved(self.number("has no bytes")?)
+    }
+}
+
+const NO_FILE: &str = "has no file's number";
+
+fn decode_operation(word: &str, mut words: Words<'_>) -> Result<Operation, &'static str> {
     let operation = match word {
-        "pause" => Operation::Pause { ns: pause(number("has no nanoseconds")?)? },
+        "pause" => Operation::Pause { ns: pause(words.number("has no nanoseconds")?)? },
         "sync-folder" => Operation::SyncFolder,
         "list" => Operation::List,
         "make-folder" => {
-            Operation::MakeDirectory { directory: u32::try_from(number(of)?).map_err(|_| "has too large a number")? }
+            let directory = u32::try_from(words.number(NO_FILE)?).map_err(|_| "has too large a number")?;
+            Operation::MakeDirectory { directory }
         }
         "open" => {
-            let (file, word) = (file(number(of)?)?, words.next().unwrap_or_default());
+            let (file, word) = (words.file()?, words.words.next().unwrap_or_default());
             Operation::Open { file, purpose: Purpose::of_word(word).ok_or("is not for read, write, append or new")? }
         }
-        "create" => Operation::Create { file: file(number(of)?)? },
-        "close" => Operation::Close { file: file(number(of)?)? },
-        "sync" => Operation::Sync { file: file(number(of)?)? },
-        "sync-data" => Operation::SyncData { file: file(number(of)?)? },
-        "set-owner" => Operation::SetOwner { file: file(number(of)?)? },
-        "delete" => Operation::Delete { file: file(number(of)?)? },
-        "look-up" => Operation::LookUp { file: file(number(of)?)? },
-        "rename" => Operation::Rename { file: file(number(of)?)?, to: file(number(of)?)? },
-        "truncate" => Operation::Truncate { file: file(number(of)?)?, bytes: size(number("has no size")?)? },
-        "append" => Operation::Append { file: file(number(of)?)?, bytes: moved(number("has no bytes")?)? },
+        "create" => Operation::Create { file: words.file()? },
+        "close" => Operation::Close { file: words.file()? },
+        "sync" => Operation::Sync { file: words.file()? },
+        "sync-data" => Operation::SyncData { file: words.file()? },
+        "set-owner" => Operation::SetOwner { file: words.file()? },
+        "delete" => Operation::Delete { file: words.file()? },
+        "look-up" => Operation::LookUp { file: words.file()? },
+        "rename" => Operation::Rename { file: words.file()?, to: words.file()? },
+        "truncate" => Operation::Truncate { file: words.file()?, bytes: size(words.number("has no size")?)? },
+        "append" => Operation::Append { file: words.file()?, bytes: words.moved()? },
         "read" | "write" => {
-            let (file, offset) = (file(number(of)?)?, number("has no offset")?);
-            let bytes = moved(number("has no bytes")?)?;
+            let (file, offset, bytes) = (words.file()?, words.number("has no offset")?, words.moved()?);
             size(offset.saturating_add(bytes))?;
             match word {
                 "read" => Operation::Read { file, offset, bytes },
@@ -211,14 +267,7 @@ fn decode_line(calls: &mut Calls, seen: &mut Seen, line: &str) -> Result<(), &'s
         }
         _ => return Err("is no call"),
     };
-    if words.next().is_some() {
-        return Err("has words behind it");
-    }
-    if calls.threads == 1 {
-        seen.follow(&operation)?;
-    }
-    calls.operations.push(operation);
-    Ok(())
+    words.words.next().is_none().then_some(operation).ok_or("has words behind it")
 }
 
 /// Bytes of a call: the buffer is as large as the largest.

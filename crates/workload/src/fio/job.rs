@@ -240,6 +240,49 @@ fn block(given: &Given) -> Result<u64> {
     }
 }
 
+/// What options say together.
+impl Said {
+    /// The names of the files, where they have some.
+    fn names(&self) -> Result<Option<Vec<String>>> {
+        let Some(given) = &self.file_names else { return Ok(None) };
+        let names: Vec<String> = given.value.split(':').map(|name| path(given, name)).collect::<Result<_>>()?;
+        if names.iter().any(String::is_empty) {
+            return Err(given.wrong("a file has no name").hint("names stand between colons, as a:b"));
+        }
+        if let Some(asked) = self.files.filter(|asked| *asked != names.len() as u64) {
+            let why = format!("nrfiles={asked} asks for another number of files");
+            return Err(given.wrong(why).hint("leave nrfiles out where files have names"));
+        }
+        Ok(Some(names))
+    }
+
+    /// The size of each of so many files, and the option that says it.
+    fn file_bytes(&self, files: u64) -> Result<Option<(u64, &Given)>> {
+        match (&self.file_size, &self.size) {
+            (Some((each, given)), None) => Ok(Some((*each, given))),
+            (None, Some((all, given))) => Ok(Some((all / files, given))),
+            (Some((each, _)), Some((all, given))) if each.checked_mul(files) == Some(*all) => Ok(Some((*each, given))),
+            (Some(_), Some((_, given))) => {
+                Err(given.wrong("filesize asks for another size").hint("use one of size and filesize"))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The requests of a pass over so many places.
+    fn requests(&self, places: u64, block_bytes: u64) -> Result<u64> {
+        let requests = match &self.io_size {
+            Some((all, given)) if *all == 0 || all % block_bytes != 0 => {
+                let why = format!("not a multiple of a request's {block_bytes} bytes");
+                return Err(given.wrong(why).hint("use a multiple of bs"));
+            }
+            Some((all, _)) => all / block_bytes,
+            None => places,
+        };
+        Ok(requests.min(self.number_ios.as_ref().map_or(u64::MAX, |(most, _)| *most)))
+    }
+}
+
 impl Job {
     /// The jobs of a section: as many as it has clones.
     pub(super) fn of_section(section: &Section) -> Result<Vec<Job>> {
@@ -252,46 +295,20 @@ impl Job {
         };
         let mode = said.mode.unwrap_or(Mode::Read);
         let block_bytes = said.block.unwrap_or(4096);
-        let named: Option<Vec<String>> = match &said.file_names {
-            Some(given) => Some(given.value.split(':').map(|name| path(given, name)).collect::<Result<_>>()?),
-            None => None,
-        };
-        if let (Some(given), Some(_)) = (&said.file_names, named.iter().flatten().find(|name| name.is_empty())) {
-            return Err(given.wrong("a file has no name").hint("names stand between colons, as a:b"));
-        }
+        let named = said.names()?;
         let files = named.as_ref().map_or(said.files.unwrap_or(1), |names| names.len() as u64);
-        if let (Some(given), Some(asked)) = (&said.file_names, said.files.filter(|asked| *asked != files)) {
-            let why = format!("nrfiles={asked} asks for another number of files");
-            return Err(given.wrong(why).hint("leave nrfiles out where files have names"));
-        }
-        let (file_bytes, given) = match (&said.file_size, &said.size) {
-            (Some((each, given)), None) => (*each, given),
-            (None, Some((all, given))) => (all / files, given),
-            (Some((each, _)), Some((all, given))) if each.checked_mul(files) == Some(*all) => (*each, given),
-            (Some(_), Some((_, given))) => {
-                return Err(given.wrong("filesize asks for another size").hint("use one of size and filesize"));
-            }
-            (None, None) => return Err(missing("size", "say size=16m")),
-        };
+        let (file_bytes, given) = said.file_bytes(files)?.ok_or_else(|| missing("size", "say size=16m"))?;
         if file_bytes < block_bytes {
             let why = format!("a file of {file_bytes} bytes has no room for a request of {block_bytes}");
             return Err(given.wrong(why).hint("use a larger size, a smaller bs, or fewer files"));
         }
-        let mut requests = (file_bytes / block_bytes).saturating_mul(files);
-        if let Some((all, given)) = &said.io_size {
-            if *all == 0 || all % block_bytes != 0 {
-                let why = format!("not a multiple of a request's {block_bytes} bytes");
-                return Err(given.wrong(why).hint("use a multiple of bs"));
-            }
-            requests = all / block_bytes;
-        }
-        requests = requests.min(said.number_ios.as_ref().map_or(u64::MAX, |(most, _)| *most));
+        let places = (file_bytes / block_bytes).saturating_mul(files);
+        let requests = said.requests(places, block_bytes)?;
         let loops = said.loops.as_ref().map_or(1, |(loops, _)| *loops);
         if requests.saturating_mul(loops) > u64::from(u32::MAX) {
             let why = format!("{loops} times {requests} requests are too many");
             return Err(given.wrong(why).hint("use fewer loops, a smaller size, or number_ios"));
         }
-        let places = (file_bytes / block_bytes).saturating_mul(files);
         if mode.random() && !said.repeats && places > MOST_PLACES {
             let why = format!("{places} places in random order are more than {MOST_PLACES}");
             return Err(given.wrong(why).hint("use a larger bs, a smaller size, or norandommap"));

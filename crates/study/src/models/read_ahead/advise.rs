@@ -54,7 +54,7 @@ impl Candidate {
         match self.advice {
             Some(Advice::Random) => format!("file: POSIX_FADV_RANDOM (mount: {kib} KiB)"),
             Some(Advice::Sequential) => format!("file: POSIX_FADV_SEQUENTIAL (mount: {kib} KiB)"),
-            _ => format!("mount: {kib} KiB"),
+            Some(Advice::Normal) | None => format!("mount: {kib} KiB"),
         }
     }
 }

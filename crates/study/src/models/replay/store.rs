@@ -3,7 +3,7 @@
 use super::recorded::ActivitySource;
 use crate::results::replay_statistics;
 use crate::results::store::Store;
-use crate::specification::setting::{LEVERS, Setting, lever_columns};
+use crate::specification::setting::{Lever, Setting, lever_columns};
 use pocketstone_core::Result;
 use pocketstone_core::error::Context;
 use rusqlite::{params, params_from_iter, types::Value};
@@ -51,7 +51,7 @@ pub(crate) fn put(store: &mut Store, rows: &[Row], wanted: &BTreeSet<String>) ->
         for input in &stale {
             transaction.prepare_cached("DELETE FROM replay WHERE input = ?1")?.execute([input])?;
         }
-        let blanks = vec!["?"; 11 + LEVERS.len()].join(", ");
+        let blanks = vec!["?"; 11 + Lever::ALL.len()].join(", ");
         let insert = format!(
             "INSERT INTO replay (name, cell, recorded, device, governor, {}, cycles_scale, seed, source, profile, input,
              digest) VALUES ({blanks})",

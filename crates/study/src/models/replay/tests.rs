@@ -5,7 +5,7 @@ mod logs;
 use super::*;
 use crate::models::refresh::refresh;
 use crate::specification::cell::Cell;
-use crate::specification::setting::LEVERS;
+use crate::specification::setting::Lever;
 use crate::views::charts;
 use crate::views::model::Joined;
 use pocketstone_board::Measured;
@@ -279,18 +279,18 @@ fn mistakes_in_a_replay_are_shown_with_their_line() {
 #[test]
 fn powers_are_scaled_by_part() {
     let scaled = |text: &str| {
-        let value = LEVERS[7].read(&text.into()).unwrap();
-        Setting::default().with(7, &value).scaled(&Device { awake_mw: 10.0, ..device() }).unwrap()
+        let value = Lever::PowerScale.read(&text.into()).unwrap();
+        Setting::default().with(Lever::PowerScale, &value).scaled(&Device { awake_mw: 10.0, ..device() }).unwrap()
     };
     let powers = |d: &Device| d.clusters[0].points.iter().map(|p| p.power_mw).collect::<Vec<_>>();
     assert_eq!((powers(&scaled("2")), scaled("2").awake_mw), (vec![200.0, 800.0], 20.0));
     assert_eq!((powers(&scaled("highest:0.5")), scaled("highest:0.5").awake_mw), (vec![100.0, 200.0], 10.0));
     assert_eq!((powers(&scaled("awake:1.2")), scaled("awake:1.2").awake_mw), (vec![100.0, 400.0], 12.0));
     for wrong in ["0", "-1", "x", "active", "wheels:2", "active:0"] {
-        assert!(LEVERS[7].read(&wrong.into()).is_err(), "{wrong}");
+        assert!(Lever::PowerScale.read(&wrong.into()).is_err(), "{wrong}");
     }
-    assert_eq!(LEVERS[2].read(&4.into()).unwrap(), "4");
-    assert!(LEVERS[2].read(&0.into()).is_err() && LEVERS[6].read(&1.5.into()).is_err());
+    assert_eq!(Lever::Cores.read(&4.into()).unwrap(), "4");
+    assert!(Lever::Cores.read(&0.into()).is_err() && Lever::MemoryShare.read(&1.5.into()).is_err());
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The numbers of what stands beside a run: a model of its accesses, cuts of the power.
 
-use crate::results::stats::median;
 use pocketstone_board::Measured;
 use pocketstone_core::chip::{Cut, Verdict};
 use pocketstone_core::faults::{FaultCounts, Worn};
+use pocketstone_core::median::median;
 use pocketstone_workload::metrics::Values;
 
 /// Misses of the modelled data TLB from the first call's start to the last one's end. Of a traced twin, whose tracing
@@ -36,7 +36,7 @@ pub(super) fn of_cuts(cuts: &[Cut]) -> Values {
     let count = |of: &dyn Fn(&Cut) -> bool| Some(cuts.iter().filter(|cut| of(cut)).count() as f64);
     let sum = |of: &dyn Fn(&Cut) -> u64| Some(cuts.iter().map(of).sum::<u64>() as f64);
     let mounted = |cut: &&Cut| cut.found.refused.is_none();
-    let mut mounts: Vec<f64> = cuts.iter().filter(mounted).map(|cut| cut.found.mount_ns as f64).collect();
+    let mounts: Vec<f64> = cuts.iter().filter(mounted).map(|cut| cut.found.mount_ns as f64).collect();
     vec![
         ("power_cuts", Some(cuts.len() as f64)),
         ("refused_mounts", count(&|cut| cut.found.refused.is_some())),
@@ -47,7 +47,7 @@ pub(super) fn of_cuts(cuts: &[Cut]) -> Values {
         ("lost_unpromised", sum(&|cut| cut.verdict.lost_unpromised)),
         ("mixed_contents", sum(&|cut| cut.verdict.mixed)),
         ("damaged_contents", sum(&|cut| cut.verdict.damaged)),
-        ("remount_median_ns", (!mounts.is_empty()).then(|| median(&mut mounts))),
+        ("remount_median_ns", median(mounts)),
     ]
 }
 

@@ -1,11 +1,12 @@
 //! The views of replays.
 
 use crate::specification::factor::FACTORS;
-use crate::specification::setting::{LEVERS, lever_columns as levers};
+use crate::specification::setting::{Lever, lever_columns as levers};
+use pocketstone_core::words::Word;
 
 /// What a factor of the cell is called beside the replay's own columns.
 fn recorded(factor: &str) -> String {
-    let own = ["device", "governor"].contains(&factor) || LEVERS.iter().any(|l| l.name == factor);
+    let own = ["device", "governor"].contains(&factor) || Lever::of_word(factor).is_some();
     if own { format!("recorded_{factor}") } else { factor.to_owned() }
 }
 

@@ -1,9 +1,8 @@
 //! The experiments of a study: factors, their values, and comparisons.
 
 use super::place::Locator;
-use crate::specification::factor::{
-    self, BULK_READ, FACTORS, FILE_SYSTEM, MEDIUM, OF_EXT4, OF_PCM, OF_SCMFS, Point, Value,
-};
+use crate::specification::factor::{self, FACTORS, Point, Value};
+use crate::specification::volume::{BULK_READ, FILE_SYSTEM, MEDIUM, OF_EXT4, OF_PCM, OF_SCMFS};
 use pocketstone_board::KINDS;
 use pocketstone_core::volume::{FileSystem, Medium, Volume};
 use pocketstone_core::{Error, Result};

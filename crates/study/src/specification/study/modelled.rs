@@ -1,7 +1,7 @@
 //! What a study says of models over its runs: replays, and the energy of flash.
 
 use super::{Experiment, Locator};
-use crate::specification::setting::{LEVERS, Setting};
+use crate::specification::setting::{Lever, Setting};
 use pocketstone_core::database::Delay;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::governor::Spec;
@@ -206,19 +206,9 @@ fn replay(at: &Locator<'_>, raw: RawReplay, experiments: &[Experiment]) -> Resul
         },
     };
     let governors = raw.governors.iter().map(governor).collect::<Result<_>>()?;
-    let given = [
-        &raw.cluster,
-        &raw.delay,
-        &raw.cores,
-        &raw.waiting,
-        &raw.batch,
-        &raw.storage,
-        &raw.memory_share,
-        &raw.power_scale,
-    ];
     let mut settings = vec![Setting::default()];
-    for (number, (lever, values)) in LEVERS.iter().zip(given).enumerate() {
-        let Some(values) = values else { continue };
+    for lever in Lever::ALL {
+        let Some(values) = given(&raw, lever) else { continue };
         let list = match values.get_ref() {
             toml::Value::Array(list) => list.clone(),
             single => vec![single.clone()],
@@ -226,9 +216,9 @@ fn replay(at: &Locator<'_>, raw: RawReplay, experiments: &[Experiment]) -> Resul
         let read: Result<Vec<String>> = list.iter().map(|v| lever.read(v)).collect();
         let read = read.map_err(|e| at.error(values.span(), e))?;
         if read.is_empty() {
-            return Err(at.error(values.span(), Error::user(format!("`{}` has no values", lever.name))));
+            return Err(at.error(values.span(), Error::user(format!("`{}` has no values", lever.name()))));
         }
-        settings = settings.iter().flat_map(|s| read.iter().map(|v| s.with(number, v)).collect::<Vec<_>>()).collect();
+        settings = settings.iter().flat_map(|s| read.iter().map(|v| s.with(lever, v)).collect::<Vec<_>>()).collect();
     }
     settings.dedup();
     let calibrate = raw.calibrate.into_iter().map(|c| calibration(at, c)).collect::<Result<_>>()?;
@@ -236,6 +226,21 @@ fn replay(at: &Locator<'_>, raw: RawReplay, experiments: &[Experiment]) -> Resul
     let recorded_khz = raw.recorded_khz.map(Spanned::into_inner);
     let RawReplay { logs, only, devices, .. } = raw;
     Ok(ReplaySpec { name, experiment, logs, recorded_khz, only, devices, governors, settings, calibrate })
+}
+
+/// The values that a study gives a lever.
+fn given(raw: &RawReplay, lever: Lever) -> Option<&Spanned<toml::Value>> {
+    let values = match lever {
+        Lever::Cluster => &raw.cluster,
+        Lever::Delay => &raw.delay,
+        Lever::Cores => &raw.cores,
+        Lever::Waiting => &raw.waiting,
+        Lever::Batch => &raw.batch,
+        Lever::Storage => &raw.storage,
+        Lever::MemoryShare => &raw.memory_share,
+        Lever::PowerScale => &raw.power_scale,
+    };
+    values.as_ref()
 }
 
 /// Checks that a replay has runs to replay: an experiment's cells, or logs and nothing that is of cells.

@@ -6,6 +6,7 @@ use crate::models::replay::{Devices, References, cells, compute_cycles, of_cell}
 use crate::results::store::{Store, StoredCell};
 use crate::specification::factor::describe;
 use crate::specification::points::varying;
+use crate::specification::setting::Lever;
 use crate::specification::study::{Choice, ReplaySpec, Study};
 use pocketstone_core::Result;
 use pocketstone_core::error::Context;
@@ -55,7 +56,7 @@ pub fn recorded(store: &Store, study: &Study, named: &Devices, others: &[Device]
     let Some(base) = devices.first().filter(|_| !chosen.is_empty()) else { return Ok(None) };
     let mut delays: Vec<String> = Vec::new();
     for setting in study.replays.iter().flat_map(|r| &r.settings) {
-        delays.push(setting.value("delay").to_owned());
+        delays.push(setting.value(Lever::Delay).to_owned());
     }
     let first = distinct(&mut delays).min(GRID_DELAYS);
     delays.extend(DELAYS.map(str::to_owned));
