@@ -261,10 +261,8 @@ pub struct MountArguments {
     /// The directory
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// Mount options, separated by commas: ro, noatime, nodev, nosuid, noexec, allow_other, direct_io,
-    /// strict_open, writeback, atomic, persistent, preload=off|read|write|append|map, threads=N,
-    /// busy_poll_us=N, log=FILE, checkpoint=TARGET, every=TIME, keep=N, restore; generic ones of mount(8) are accepted
-    #[arg(short = 'o', value_name = "OPTIONS")]
+    /// Mount options
+    #[arg(short = 'o', value_name = "OPTIONS", help = crate::helper::options_help())]
     pub options: Vec<String>,
     /// Stay in the foreground and unmount when interrupted
     #[arg(long, short = 'f')]
