@@ -30,7 +30,7 @@ fn what_cannot_be_made_leaves_everything_as_it_was() {
     let folder = tempfile::tempdir().expect("a folder");
     let long = "a label of more than 32 bytes, which is too long";
     let wrong: [(&[&str], &[&str]); 5] = [
-        (&["--max-size", "8M"], &["8388608", "--max-size"]),
+        (&["--max-size", "8M"], &["8 MiB", "--max-size"]),
         (&["--inodes", "4000000"], &["too small", "--inodes"]),
         (&["--small-zone", "1G"], &["small-page zone", "the data area has"]),
         (&["--label", long], &["longer than 32 bytes"]),
