@@ -79,6 +79,9 @@ pub enum Command {
         target: PathBuf,
         /// The file's path in the volume
         path: PathBuf,
+        /// Print as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Print a region's raw structures
     Dump {
@@ -142,7 +145,7 @@ pub struct MkfsArguments {
     #[arg(long, value_name = "N")]
     pub inodes: Option<u32>,
     /// A file that grows beyond this size moves to huge pages; `never` keeps all files on small ones
-    #[arg(long, value_name = "128K|512K|2M|never", default_value = "128K", value_parser = parse_threshold)]
+    #[arg(long, value_name = "SIZE|never", default_value = "128K", value_parser = parse_threshold)]
     pub threshold: Threshold,
     /// Volume label, at most 32 bytes
     #[arg(long, default_value = "", hide_default_value = true)]

@@ -44,7 +44,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Fsck { region, repair, json, .. } => inspect::fsck(&region, repair, json),
         Command::Scrub { target, json } => scrub::scrub(&target, json),
         Command::Df { target, json } => inspect::df(&target, json),
-        Command::Stat { target, path } => inspect::stat(&target, &path),
+        Command::Stat { target, path, json } => inspect::stat(&target, &path, json),
         Command::Dump { region, what } => inspect::dump(&region, what),
         Command::Resize { target, size } => target::resize(&target, size),
         Command::Gc { target } => target::gc(&target),

@@ -168,6 +168,11 @@ impl Volume {
         Ok(())
     }
 
+    /// What it was called when it was created; often nothing.
+    pub fn label(&self) -> String {
+        self.parts.store.superblock().label.clone()
+    }
+
     /// Space usage.
     pub fn usage(&self) -> Usage {
         usage::usage(&self.parts)
