@@ -125,6 +125,9 @@ pub fn stat(given: &ChipArguments, path: Option<&Path>, json: bool) -> Result<u8
         row("bytes of data in a page", usage.chunk_bytes.to_string());
         row("pages in use", chunks(usage.used_chunks));
         row("pages free or garbage", chunks(usage.free_chunks.max(0) as u64));
+        let good = u64::from(usage.blocks - usage.bad_blocks) * u64::from(usage.chunks_per_block);
+        let summaries = (good as i64 - usage.used_chunks as i64 - usage.free_chunks).max(0) as u64;
+        row("pages for summaries", chunks(summaries));
         row("objects", usage.objects.to_string());
         let by = match usage.mounted_by {
             pocketstone_yaffs2::MountedBy::Checkpoint => "a checkpoint",
