@@ -223,6 +223,15 @@ fn what_is_no_image_is_refused_with_a_cure() {
     let top = path("top");
     plant(&top);
     image(&top, &path("whole"), &["--spare-layout", "linux"]);
+    let stat = run(yaffs2(["stat"]).arg(path("whole"))).ends_with(0);
+    let count = |name: &str| -> u64 {
+        let value = stat.out.lines().find_map(|line| line.strip_prefix(name)).expect("the row");
+        value.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number")
+    };
+    let parts = ["pages in use", "pages free or garbage", "pages for summaries"].map(count);
+    assert_eq!(parts.iter().sum::<u64>(), count("blocks") * count("pages in a block"), "{stat}");
+    let nowhere = run(yaffs2(["image"]).args([&top, &path("no/image")])).ends_with(1);
+    assert!(!nowhere.err.contains(".new"), "{nowhere}");
     let whole = fs::read(path("whole")).expect("an image");
     fs::write(path("empty"), b"").expect("a file");
     fs::write(path("random"), noise(100 * 2112, 5)).expect("a file");

@@ -3,12 +3,13 @@
 use crate::BoardContext;
 use pocketstone_core::Result;
 use pocketstone_core::error::Context;
-use rustix::event::{PollFd, PollFlags};
-use rustix::process::{Pid, PidfdFlags, Signal};
+use pocketstone_process::{ended_or_woken, ended_within};
+use rustix::process::{Pid, Signal};
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Waits until a child ends; kills it when the user wants to stop. What it measures is not disturbed: this process
 /// sleeps until one or the other happens.
@@ -56,22 +57,12 @@ pub(crate) fn output(command: &mut Command, context: &BoardContext) -> Result<Ou
 /// Ends a child that leads a process group of its own: waits as long as `patience` until it does so by itself, then
 /// kills the group. One that belongs to somebody else cannot be killed, and is not waited for much longer.
 pub(crate) fn end_group(child: &mut Child, patience: Duration) {
-    let ends_within = |child: &mut Child, limit: Duration| {
-        let until = Instant::now() + limit;
-        loop {
-            match child.try_wait() {
-                Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(2)),
-                Ok(None) => return false,
-                Ok(Some(_)) | Err(_) => return true,
-            }
-        }
-    };
-    if ends_within(child, patience) {
+    if !matches!(ended_within(child, patience), Ok(None)) {
         return;
     }
     // It has not been waited for, so the number is still its own.
     let _ = rustix::process::kill_process_group(Pid::from_child(child), Signal::KILL);
-    ends_within(child, Duration::from_secs(2));
+    let _ = ended_within(child, Duration::from_secs(2));
 }
 
 /// What comes out of a pipe, to its end.
@@ -84,18 +75,14 @@ fn read(pipe: Option<impl Read>) -> Vec<u8> {
 
 fn until_it_ends(child: &mut Child, context: &BoardContext) -> Result<ExitStatus> {
     let failed = || "cannot wait for a process".to_owned();
-    // Nobody else waits for it, so its number is its own.
-    let end = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()).board(failed)?;
+    let wakes = context.wakes.as_ref().map(|wakes| wakes.as_fd());
+    if let Some(status) = child.try_wait().board(failed)? {
+        return Ok(status);
+    }
     loop {
-        if let Some(status) = child.try_wait().board(failed)? {
-            return Ok(status);
-        }
         context.check()?;
-        let mut events = vec![PollFd::new(&end, PollFlags::IN)];
-        events.extend(context.wakes.as_ref().map(|wakes| PollFd::new(wakes, PollFlags::IN)));
-        match rustix::event::poll(&mut events, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error).board(failed),
+        if let Some(status) = ended_or_woken(child, wakes).board(failed)? {
+            return Ok(status);
         }
     }
 }
@@ -116,22 +103,12 @@ mod tests {
         BoardContext::uninterrupted(Cache::at(folder.path()).unwrap(), "devices".into(), Arc::new(|_| {}))
     }
 
-    /// How often this thread has gone to sleep.
-    fn sleeps() -> u64 {
-        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
-        let line = status.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:")).unwrap();
-        line.trim().parse().unwrap()
-    }
-
     #[test]
-    fn who_waits_sleeps_once() {
-        let mut child = Command::new("sleep").arg("0.5").spawn().unwrap();
-        let before = sleeps();
-        assert!(wait(&mut child, &context()).unwrap().success());
-        // A look every few milliseconds would be a hundred.
-        assert!(sleeps() - before < 10, "woken {} times", sleeps() - before);
-        let mut child = Command::new("false").spawn().unwrap();
-        assert_eq!(wait(&mut child, &context()).unwrap().code(), Some(1));
+    fn the_status_of_a_child_is_told() {
+        for (program, status) in [("true", 0), ("false", 1)] {
+            let mut child = Command::new(program).spawn().unwrap();
+            assert_eq!(wait(&mut child, &context()).unwrap().code(), Some(status));
+        }
     }
 
     /// A user who wants to stop in a moment.

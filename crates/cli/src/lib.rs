@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod attributes;
 pub mod mounts;
 
 use pocketstone_core::error::Context;

@@ -1,6 +1,6 @@
 //! What commands that mount volumes share: the arguments of mount(8), and unmounting.
 
-use crate::note;
+use crate::{LONG_VERSION, note, say};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use pocketstone_mount::{Before, MountOptions, Server};
@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// How long a server is left to find out by itself that nobody uses its mount any more.
@@ -37,20 +38,38 @@ pub fn log_file(log: &Path) -> Result<PathBuf> {
     std::path::absolute(log).user(failed)
 }
 
-/// What this program is given, if mount(8) has called it as the helper for a kind of volume. It looks for the second
-/// name to remount, for it goes by the list of mounts.
-pub fn as_helper(kind: &str) -> Option<impl Iterator<Item = OsString> + use<>> {
+/// Mounts, if mount(8) has called this program as the helper for a kind of volume, which is on a `source`; or says what
+/// a helper is given. It looks for the second name to remount, for it goes by the list of mounts.
+pub fn as_helper(kind: &str, source: &str, mount: impl FnOnce(HelperArguments) -> Result<u8>) -> Option<ExitCode> {
     let mut given = std::env::args_os();
     let name = given.next().unwrap_or_default();
     let name = name.to_string_lossy();
     let called = ["mount.", "mount.fuse."].iter().any(|helper| name.ends_with(&format!("{helper}{kind}")));
-    called.then_some(given)
+    called.then(|| {
+        let usage = format!("mount.{kind} {source} DIR [-sfnv] [-N NS] [-t TYPE] [-o OPTIONS]");
+        let given: Vec<OsString> = given.collect();
+        crate::finish(match about(&given, kind, &usage) {
+            Some(words) => {
+                say!("{words}");
+                Ok(0)
+            }
+            None => HelperArguments::parse(given.into_iter(), &usage).and_then(mount),
+        })
+    })
+}
+
+/// What a helper says of itself, if it is asked.
+fn about(given: &[OsString], kind: &str, usage: &str) -> Option<String> {
+    given.iter().find_map(|argument| match argument.to_str()? {
+        "--help" | "-h" => Some(format!("usage: {usage}\n\nmount(8) calls it; `{kind} mount --help` has the options")),
+        "--version" | "-V" => Some(format!("mount.{kind} {LONG_VERSION}")),
+        _ => None,
+    })
 }
 
 /// Mount options, of which several may stand in one text with commas between them.
-pub fn options_of(given: &[String]) -> Vec<String> {
-    let given = given.iter().flat_map(|options| options.split(','));
-    given.map(str::trim).filter(|option| !option.is_empty()).map(str::to_owned).collect()
+fn options_of(given: &[String]) -> impl Iterator<Item = &str> {
+    given.iter().flat_map(|options| options.split(',')).map(str::trim).filter(|option| !option.is_empty())
 }
 
 /// What mount(8) says to a mount helper: `SOURCE DIR [-sfnv] [-N NS] [-t TYPE] [-o OPTIONS]`.
@@ -107,9 +126,16 @@ impl HelperArguments {
     }
 }
 
+/// The options of every mount.
+const COMMON: &str = "ro, noatime, nodev, nosuid, noexec, sync, dirsync, nosymfollow, allow_other, log=FILE";
+
+/// The help on mount options, of which `own` are those of one file system.
+pub fn options_help(own: &str) -> String {
+    format!("Mount options, separated by commas: {COMMON}, {own}; generic ones of mount(8) are accepted")
+}
+
 /// Options of mount(8) that say nothing to a file system, or what it does anyway.
-const GENERIC: [&str; 22] = [
-    "rw",
+const GENERIC: [&str; 24] = [
     "defaults",
     "auto",
     "noauto",
@@ -128,30 +154,90 @@ const GENERIC: [&str; 22] = [
     "nolazytime",
     "diratime",
     "nodiratime",
-    "async",
+    "iversion",
+    "noiversion",
+    "mand",
+    "nomand",
     "silent",
     "loud",
 ];
 
-/// Applies a mount option that every file system has; whether it is one.
-pub fn set_flag(options: &mut MountOptions, name: &str) -> bool {
-    match name {
-        "atime" => options.noatime = false,
-        "noatime" => options.noatime = true,
-        "dev" => options.dev = true,
-        "nodev" => options.dev = false,
-        "suid" => options.suid = true,
-        "nosuid" => options.suid = false,
-        "exec" => options.exec = true,
-        "noexec" => options.exec = false,
-        "allow_other" => options.allow_other = true,
-        _ => return false,
+/// What a mount is asked for, beside what its file system knows.
+pub struct Asked<'a> {
+    /// Where.
+    pub directory: &'a Path,
+    /// As `-o` has them.
+    pub options: &'a [String],
+    /// Accept options that are not known.
+    pub sloppy: bool,
+    /// Mount options of this file system, for a hint.
+    pub own: &'a str,
+}
+
+/// What options say of the process that mounts.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// Only change how it is mounted.
+    pub remount: bool,
+    /// File to append errors to.
+    pub log: Option<PathBuf>,
+}
+
+impl Asked<'_> {
+    /// Applies the mount options; `own` is given those that not every mount has, and says whether its file system does.
+    ///
+    /// # Errors
+    /// `ErrorKind::User` if one is not known, or a directory to remount cannot be looked at; those of `own`.
+    pub fn apply(
+        &self,
+        options: &mut MountOptions,
+        mut own: impl FnMut(&mut MountOptions, &str, Option<&str>) -> Result<bool>,
+    ) -> Result<Said> {
+        let remount = options_of(self.options).any(|option| option == "remount");
+        let mut said = Said { remount, log: None };
+        if remount {
+            let read_only = options.read_only;
+            options.keep_flags_of(self.directory)?;
+            options.read_only |= read_only;
+        }
+        for option in options_of(self.options) {
+            let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
+            match (name, value) {
+                (name, None) if set_flag(options, name) => {}
+                ("log", Some(file)) => said.log = Some(file.into()),
+                (name, value) if own(options, name, value)? || is_generic(name, value) => {}
+                // mount(8) adds all that the list of mounts says, which includes the kernel's own words.
+                _ if self.sloppy || remount => {}
+                _ => {
+                    let hint = format!("supported: {COMMON}, {}", self.own);
+                    return Err(Error::user(format!("unknown mount option `{option}`")).hint(hint));
+                }
+            }
+        }
+        Ok(said)
     }
+}
+
+/// Applies a mount option that every file system has; whether it is one.
+fn set_flag(options: &mut MountOptions, name: &str) -> bool {
+    let (flag, value) = match name {
+        "ro" | "rw" => (&mut options.read_only, name == "ro"),
+        "atime" | "noatime" => (&mut options.noatime, name == "noatime"),
+        "dev" | "nodev" => (&mut options.dev, name == "dev"),
+        "suid" | "nosuid" => (&mut options.suid, name == "suid"),
+        "exec" | "noexec" => (&mut options.exec, name == "exec"),
+        "sync" | "async" => (&mut options.sync, name == "sync"),
+        "dirsync" => (&mut options.dir_sync, true),
+        "symfollow" | "nosymfollow" => (&mut options.follow_symlinks, name == "symfollow"),
+        "allow_other" => (&mut options.allow_other, true),
+        _ => return false,
+    };
+    *flag = value;
     true
 }
 
 /// Whether a mount option is one that says nothing to a file system, or what it does anyway.
-pub fn is_generic(name: &str, value: Option<&str>) -> bool {
+fn is_generic(name: &str, value: Option<&str>) -> bool {
     let ours = name.starts_with("x-") || name.starts_with("X-") || name == "comment" || name == "uhelper";
     ours || value.is_none() && GENERIC.contains(&name)
 }
@@ -223,6 +309,40 @@ fn is_unlocked_within(path: &Path, timeout: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn applied(options: &str) -> Result<(MountOptions, Said)> {
+        let given = [options.to_owned()];
+        let asked = Asked { directory: Path::new("/"), options: &given, sloppy: false, own: "own" };
+        let mut mount = MountOptions::default();
+        let said = asked.apply(&mut mount, |_, name, value| Ok((name, value) == ("own", None)))?;
+        Ok((mount, said))
+    }
+
+    #[test]
+    fn options_of_every_mount_are_flags_or_say_nothing() {
+        let (mount, said) = applied("ro,noatime, nodev,nosuid,noexec,sync,dirsync,nosymfollow,own,log=/l").unwrap();
+        assert!(mount.read_only && mount.noatime && !mount.dev && !mount.suid && !mount.exec);
+        assert!(mount.sync && mount.dir_sync && !mount.follow_symlinks);
+        assert_eq!(said, Said { remount: false, log: Some("/l".into()) });
+        let (mount, said) = applied("ro,sync,nosymfollow,rw,async,symfollow,iversion,noiversion,mand,nomand").unwrap();
+        assert!(!mount.read_only && !mount.sync && mount.follow_symlinks && said == Said::default());
+        for option in GENERIC {
+            assert!(applied(option).is_ok() && applied(&format!("{option}=1")).is_err(), "{option}");
+        }
+        let error = applied("noatime,compress").err().unwrap();
+        assert!(error.message().contains("`compress`") && error.cure().unwrap().ends_with("log=FILE, own"));
+    }
+
+    #[test]
+    fn a_helper_says_what_it_is() {
+        let asked = |arguments: &str| {
+            let given: Vec<OsString> = arguments.split(' ').map(OsString::from).collect();
+            about(&given, "scmfs", "mount.scmfs REGION DIR")
+        };
+        assert!(asked("--help").unwrap().starts_with("usage: mount.scmfs REGION DIR\n"));
+        assert!(asked("--version").unwrap().starts_with(&format!("mount.scmfs {}", env!("CARGO_PKG_VERSION"))));
+        assert_eq!(asked("/r /mnt -o ro"), None);
+    }
 
     #[test]
     fn a_log_is_a_file_that_can_be_appended_to() {

@@ -173,7 +173,12 @@ pub unsafe trait Region: Send + Sync {
         None
     }
 
-    /// What it is, for people: `file /dev/shm/volume (tmpfs)`.
+    /// What it is called, for people: `/dev/shm/volume`.
+    fn name(&self) -> String {
+        self.describe()
+    }
+
+    /// What it is, for people: `file /dev/shm/volume on tmpfs, process-safe, not power-safe`.
     fn describe(&self) -> String;
 
     /// Copies bytes out of the region.

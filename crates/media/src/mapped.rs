@@ -255,6 +255,10 @@ unsafe impl Region for Mapped {
         Some(Shared { file, bytes, flushed: self.flushed, writable: self.writable, settled: !self.is_written_back() })
     }
 
+    fn name(&self) -> String {
+        self.backing.name()
+    }
+
     fn describe(&self) -> String {
         let what = match &self.backing {
             Backing::File { path, system } => format!("file {} on {system}", path.display()),

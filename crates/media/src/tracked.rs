@@ -58,6 +58,10 @@ unsafe impl<R: Region> Region for Tracked<R> {
         Some(&self.tracker)
     }
 
+    fn name(&self) -> String {
+        self.region.name()
+    }
+
     fn describe(&self) -> String {
         self.region.describe()
     }

@@ -62,6 +62,10 @@ unsafe impl<R: Region> Region for Watched<R> {
         self.region.shared()
     }
 
+    fn name(&self) -> String {
+        self.region.name()
+    }
+
     fn describe(&self) -> String {
         format!("{}, watched", self.region.describe())
     }

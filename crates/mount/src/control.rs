@@ -34,6 +34,9 @@ pub struct State {
     pub pid: Option<u32>,
     /// The region's path.
     pub source: String,
+    /// The volume's label; a server of an older version says none.
+    #[serde(default)]
+    pub label: String,
     /// Where the space is.
     pub usage: Usage,
     /// What `df` sees.
@@ -46,7 +49,7 @@ pub struct State {
 /// As [`Operations::statfs`].
 pub fn state(volume: &Volume, source: &str) -> Result<State> {
     let statfs = volume.statfs()?;
-    Ok(State { pid: None, source: source.to_owned(), usage: volume.usage(), statfs })
+    Ok(State { pid: None, source: source.to_owned(), label: volume.label(), usage: volume.usage(), statfs })
 }
 
 pub(crate) fn get(volume: &Volume, source: &str, uid: u32, name: &[u8]) -> Option<Result<Vec<u8>>> {

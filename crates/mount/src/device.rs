@@ -58,7 +58,14 @@ fn by_fusermount(mountpoint: &Path, how: &Attach) -> Result<OwnedFd> {
     // It splits options at commas.
     let source = how.source.replace('\\', "\\\\").replace(',', "\\,");
     let mut options = format!("default_permissions,fsname={source},subtype={}", how.subtype);
-    let flags = [(MountFlags::RDONLY, "ro"), (MountFlags::NOATIME, "noatime"), (MountFlags::NOEXEC, "noexec")];
+    let flags = [
+        (MountFlags::RDONLY, "ro"),
+        (MountFlags::NOATIME, "noatime"),
+        (MountFlags::NOEXEC, "noexec"),
+        (MountFlags::SYNCHRONOUS, "sync"),
+        (MountFlags::DIRSYNC, "dirsync"),
+        (MountFlags::NOSYMFOLLOW, "nosymfollow"),
+    ];
     for (flag, name) in flags {
         if how.flags.contains(flag) {
             options.push(',');

@@ -12,6 +12,9 @@ use std::time::Duration;
 /// long in vain has lost no more than sleeping would have cost.
 const BUSY_POLL: Duration = Duration::from_micros(100);
 
+/// `ST_NOSYMFOLLOW` of statvfs(3).
+const NOSYMFOLLOW: StatVfsMountFlags = StatVfsMountFlags::from_bits_retain(0x2000);
+
 /// Is told what went wrong while a volume is served, in one line.
 pub type Reporter = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -73,6 +76,12 @@ pub struct MountOptions {
     pub suid: bool,
     /// Programs can be run.
     pub exec: bool,
+    /// Every change is flushed before the call that makes it returns.
+    pub sync: bool,
+    /// So is every change of a directory.
+    pub dir_sync: bool,
+    /// Paths lead through symbolic links. Linux before 5.10 follows them in any case.
+    pub follow_symlinks: bool,
     /// Read ahead without letting the reader wait. Off, a read(2) that triggers read-ahead takes the time of all
     /// of it, as over the kernel's MTD: right for raw NAND, where one chip does one thing at a time.
     pub async_read: bool,
@@ -103,6 +112,9 @@ impl Default for MountOptions {
             dev: root,
             suid: root,
             exec: true,
+            sync: false,
+            dir_sync: false,
+            follow_symlinks: true,
             async_read: true,
             max_readahead_bytes: 1 << 20,
             preload: Preload::default(),
@@ -138,6 +150,9 @@ impl MountOptions {
         self.dev = !now.contains(StatVfsMountFlags::NODEV);
         self.suid = !now.contains(StatVfsMountFlags::NOSUID);
         self.exec = !now.contains(StatVfsMountFlags::NOEXEC);
+        // Nothing tells of `dirsync`, which no remount changes.
+        self.sync = now.contains(StatVfsMountFlags::SYNCHRONOUS);
+        self.follow_symlinks = !now.contains(NOSYMFOLLOW);
         Ok(())
     }
 
@@ -159,6 +174,9 @@ impl MountOptions {
         flags.set(MountFlags::NODEV, !self.dev);
         flags.set(MountFlags::NOSUID, !self.suid);
         flags.set(MountFlags::NOEXEC, !self.exec);
+        flags.set(MountFlags::SYNCHRONOUS, self.sync);
+        flags.set(MountFlags::DIRSYNC, self.dir_sync);
+        flags.set(MountFlags::NOSYMFOLLOW, !self.follow_symlinks);
         flags
     }
 }

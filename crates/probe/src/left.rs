@@ -1,18 +1,14 @@
 //! Whether a process is gone, for what has the process in its name: what a killed one has left can be told by that.
 
 use pocketstone_core::{Error, Result};
-use std::fs;
 use std::path::Path;
 
 /// The kernel's own PID namespace (PROC_PID_INIT_INO of Linux).
 const INITIAL: u64 = 0xEFFF_FFFC;
 
-/// This process's PID namespace. A process in a container may share files with one outside, and does not see its
-/// processes. 0: the kernel does not say.
+/// This process's PID namespace. 0: the kernel does not say.
 pub fn namespace() -> u64 {
-    let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    let number: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
-    number.parse().unwrap_or(0)
+    pocketstone_process::number_namespace().unwrap_or(0)
 }
 
 /// Whether process numbers here are those by which the kernel traces: a container may have its own.

@@ -25,7 +25,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The runner's subcommand that [`watchdog_main`] is.
 pub const WATCHDOG: &str = "watchdog";
@@ -41,7 +41,6 @@ const COPIED: &str = "lab-";
 const MOST_RESTORED: usize = 32;
 /// How long a command that sets something may take, and how often it is looked whether it has ended.
 const LIMIT: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(5);
 /// Bytes of what it says that are told at most.
 const SAID_BYTES: u64 = 4096;
 
@@ -280,7 +279,7 @@ fn run(words: &[String], limit: Option<Duration>) -> Result<()> {
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
     let mut child = command.stderr(stderr).spawn().board(failed)?;
     let status = match limit {
-        Some(limit) => ended_within(&mut child, limit),
+        Some(limit) => ended_or_killed(&mut child, limit),
         None => child.wait().map(Some),
     };
     let status = status.board(failed)?;
@@ -299,18 +298,13 @@ fn run(words: &[String], limit: Option<Duration>) -> Result<()> {
 }
 
 /// Waits for a child that leads a process group; `None` if it did not end in time, and its group was killed.
-fn ended_within(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
-    let begin = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if begin.elapsed() >= limit {
-            let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
-            return child.wait().map(|_| None);
-        }
-        std::thread::sleep(LOOK);
+fn ended_or_killed(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let ended = pocketstone_process::ended_within(child, limit)?;
+    if ended.is_none() {
+        let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+        child.wait()?;
     }
+    Ok(ended)
 }
 
 /// A file that is gone when nobody has it open any more.

@@ -6,10 +6,10 @@ use crate::format::entry::{Slot, decode};
 use crate::format::inode::{self, Half, Record};
 use crate::format::layout::SLOT_BYTES;
 use crate::format::mapping::Mapping;
-use crate::format::superblock::Superblock;
+use crate::format::superblock::{FORMAT_VERSION, Superblock};
 use crate::inodes::Body;
 use crate::store::{self, Item};
-use crate::{Error, Ino, Result};
+use crate::{Error, FileType, Ino, Result, Threshold};
 use pocketstone_media::{Medium, Region};
 
 /// How many slots of a directory the longest name takes.
@@ -61,8 +61,8 @@ struct Dumped {
 
 impl Dumped {
     fn superblock(&self, faults: &[Error]) -> Vec<String> {
-        let current = format!("{:#?}", self.superblock);
-        std::iter::once(current).chain(faults.iter().map(|fault| format!("the other copy: {fault}"))).collect()
+        let fields = superblock_fields(&self.superblock).into_iter().map(|(name, value)| line(name, &value));
+        fields.chain(faults.iter().map(|fault| format!("the other copy: {fault}"))).collect()
     }
 
     fn journal(&self) -> Vec<String> {
@@ -97,12 +97,18 @@ impl Dumped {
     }
 
     fn inode(&self, ino: Ino) -> Result<Vec<String>> {
-        let lines = self.halves(ino)?.map(|half| match half {
-            Half::Virgin => "never written".to_string(),
-            Half::Torn => "a wrong checksum".to_string(),
-            Half::Valid(sequence, record) => format!("version {sequence}: {record:#?}"),
-        });
-        Ok(["even", "odd"].iter().zip(lines).map(|(name, line)| format!("{name} half: {line}")).collect())
+        let mut lines = Vec::new();
+        for (name, half) in ["even", "odd"].iter().zip(self.halves(ino)?) {
+            match half {
+                Half::Virgin => lines.push(format!("{name} half: never written")),
+                Half::Torn => lines.push(format!("{name} half: a wrong checksum")),
+                Half::Valid(sequence, record) => {
+                    lines.push(format!("{name} half: version {sequence}"));
+                    lines.extend(record_fields(&record).into_iter().map(|(name, value)| line(name, &value)));
+                }
+            }
+        }
+        Ok(lines)
     }
 
     fn directory(&self, ino: Ino) -> Result<Vec<String>> {
@@ -119,7 +125,7 @@ impl Dumped {
                 Some(Slot::Free) => slot += 1,
                 Some(Slot::Entry(entry, slots)) => {
                     let name = String::from_utf8_lossy(&entry.name);
-                    lines.push(format!("slot {slot}: inode {} {:?} \"{name}\"", entry.ino, entry.kind));
+                    lines.push(format!("slot {slot}: inode {} {} \"{name}\"", entry.ino, word(entry.kind)));
                     slot += slots;
                 }
                 None => {
@@ -172,5 +178,98 @@ impl Dumped {
             return Err(Error::NotFound);
         }
         Ok(inode::halves(&self.medium, &self.superblock.layout, ino))
+    }
+}
+
+fn line(name: &str, value: &str) -> String {
+    format!("  {name:<42}{value}").trim_end().to_owned()
+}
+
+/// What a superblock says, in the order in which it is stored.
+fn superblock_fields(superblock: &Superblock) -> Vec<(&'static str, String)> {
+    let (s, l) = (superblock, &superblock.layout);
+    let features = [(l.checks_at.is_some(), "content checksums"), (s.size_records, "records of sizes")];
+    let features: Vec<&str> = features.into_iter().filter(|(there, _)| *there).map(|(_, name)| name).collect();
+    vec![
+        ("format", FORMAT_VERSION.to_string()),
+        ("small page, bytes", s.geometry.page_bytes.to_string()),
+        ("huge page, bytes", s.geometry.huge_bytes.to_string()),
+        ("inodes", s.inodes.to_string()),
+        ("volume, bytes", s.bytes.to_string()),
+        ("largest size, bytes", s.max_bytes.to_string()),
+        ("journal at", l.journal_at.to_string()),
+        ("journal, bytes", l.journal_bytes.to_string()),
+        ("inode table at", l.inodes_at.to_string()),
+        ("mapping table at", l.mapping_at.to_string()),
+        ("free map at", l.free_map_at.to_string()),
+        ("data at", l.data_at.to_string()),
+        ("huge pages of the zone at creation", s.small_segments.to_string()),
+        (
+            "huge pages for files beyond, bytes",
+            match s.threshold {
+                Threshold::Bytes(bytes) => bytes.to_string(),
+                Threshold::Never => "never".into(),
+            },
+        ),
+        ("state", if s.clean { "closed cleanly" } else { "in use" }.into()),
+        ("times opened", s.opened.to_string()),
+        ("sequence number", s.sequence.to_string()),
+        ("uuid", s.uuid.iter().map(|byte| format!("{byte:02x}")).collect()),
+        ("checksum of the free map", format!("{:#010x}", s.free_map_crc)),
+        ("features", features.join(", ")),
+        ("label", s.label.escape_debug().to_string()),
+        ("created, ns since 1970", s.created_ns.to_string()),
+        ("unknown features that may be ignored", format!("{:#x}", s.compatible)),
+        ("unknown features that allow reading only", format!("{:#x}", s.read_only)),
+        ("second mapping table at", l.mirror_at.to_string()),
+        ("checksums of contents at", l.checks_at.map_or("none".into(), |at| at.to_string())),
+    ]
+}
+
+/// What a version of an inode says, in the order in which it is stored.
+fn record_fields(r: &Record) -> Vec<(&'static str, String)> {
+    let flags = [
+        (r.huge, "huge pages"),
+        (r.reserved, "space beyond the end"),
+        (r.append_only, "append-only"),
+        (r.immutable, "immutable"),
+    ];
+    let flags: Vec<&str> = flags.into_iter().filter(|(set, _)| *set).map(|(_, name)| name).collect();
+    vec![
+        ("mode", format!("{:06o}", r.mode)),
+        ("flags", flags.join(", ")),
+        ("hard links", r.links.to_string()),
+        ("owner", r.uid.to_string()),
+        ("group", r.gid.to_string()),
+        ("size", r.size.to_string()),
+        ("mtime, ns since 1970", r.mtime_ns.to_string()),
+        ("ctime", r.ctime_ns.to_string()),
+        ("atime", r.atime_ns.to_string()),
+        ("btime", r.btime_ns.to_string()),
+        ("run: first small page", r.run_start.to_string()),
+        ("run: small pages", r.run_pages.to_string()),
+        ("extended attributes: first small page", r.xattr_start.to_string()),
+        ("extended attributes: small pages", r.xattr_pages.to_string()),
+        ("extended attributes: bytes", r.xattr_bytes.to_string()),
+        ("generation", r.generation.to_string()),
+        ("device number", r.rdev.to_string()),
+        ("parent", r.parent.to_string()),
+        ("huge pages", r.segments.to_string()),
+        ("checksum of the target", format!("{:#010x}", r.target_crc)),
+        ("extent list: first small page", r.list_start.to_string()),
+        ("extent list: small pages", r.list_pages.to_string()),
+        ("extent list: extents", r.list_extents.to_string()),
+    ]
+}
+
+fn word(kind: FileType) -> &'static str {
+    match kind {
+        FileType::Regular => "file",
+        FileType::Directory => "directory",
+        FileType::Symlink => "symbolic link",
+        FileType::Fifo => "pipe",
+        FileType::CharDevice => "character device",
+        FileType::BlockDevice => "block device",
+        FileType::Socket => "socket",
     }
 }

@@ -25,13 +25,13 @@ fn open(shared: &Shared) -> Volume {
 /// Where a table starts, from the dump of the superblock: not from the code that is tested.
 fn offset(shared: &Shared, field: &str) -> u64 {
     let text = dump(shared.region(), &Dump::Superblock).expect("a superblock");
-    let line = text.lines().find(|line| line.trim().starts_with(&format!("{field}:"))).expect("the field");
-    line.chars().filter(char::is_ascii_digit).collect::<String>().parse().expect("a number")
+    let value = text.lines().find_map(|line| line.trim().strip_prefix(field)).expect("the field");
+    value.trim().parse().expect("a number")
 }
 
 /// An inode's halves: 256 bytes for each inode from 1 on, as docs/scmfs-format.md has it.
 fn inode_at(shared: &Shared, ino: Ino) -> u64 {
-    offset(shared, "inodes_at") + u64::from(ino - 1) * 256
+    offset(shared, "inode table at") + u64::from(ino - 1) * 256
 }
 
 fn flip(shared: &Shared, at: u64) {

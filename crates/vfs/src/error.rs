@@ -20,7 +20,7 @@ pub enum Error {
     IsDirectory,
     /// The directory is not empty (ENOTEMPTY).
     NotEmpty,
-    /// A name longer than 255 bytes (ENAMETOOLONG).
+    /// A name longer than 255 bytes, or a longer target than symbolic links have (ENAMETOOLONG).
     NameTooLong,
     /// Too many hard links (EMLINK).
     TooManyLinks,
@@ -117,7 +117,7 @@ impl fmt::Display for Error {
             Error::NotDirectory => "not a directory",
             Error::IsDirectory => "is a directory",
             Error::NotEmpty => "the directory is not empty",
-            Error::NameTooLong => "the name is longer than 255 bytes",
+            Error::NameTooLong => "the name or target is too long",
             Error::TooManyLinks => "too many links",
             Error::Invalid => "invalid argument",
             Error::NotPermitted => "operation not permitted",
@@ -128,7 +128,7 @@ impl fmt::Display for Error {
             Error::TooLarge => "beyond the maximum file size",
             Error::NoSpace => "no space left on the volume",
             Error::NoAttribute => "no such extended attribute",
-            Error::Range => "invalid extended attribute name",
+            Error::Range => "the buffer is too small, or the name of an extended attribute is invalid",
             Error::ReadOnly => "the volume is read-only",
             Error::NoMore => "no data or hole after this offset",
             Error::NotSupported => "operation not supported",

@@ -30,11 +30,11 @@ fn mount_8_mounts_remounts_and_unmounts() {
     make(&region, &["--size", "64M"]);
     let mount = |words: &[&str]| run(command("mount").args(words)).ends_with(0);
     let (from, to) = (region.to_str().expect("UTF-8"), directory.to_str().expect("UTF-8"));
-    mount(&["-t", "scmfs", "-o", "noatime,nodev", from, to]);
+    mount(&["-t", "scmfs", "-o", "noatime,nodev,sync,dirsync,iversion,mand", from, to]);
     let volume = MountedVolume::mounted(&region, &directory);
     let seen = listed(&directory).expect("it is mounted");
     assert_eq!(seen[..2], [from.to_owned(), "fuse.scmfs".into()]);
-    assert!(["rw,", "noatime", "nodev"].iter().all(|option| seen[2].contains(option)), "{seen:?}");
+    assert!(["rw,", "noatime", "nodev", ",sync", "dirsync"].iter().all(|option| seen[2].contains(option)), "{seen:?}");
     fs::write(directory.join("a"), "text").expect("a file");
     mount(&["-o", "remount,ro", to]);
     assert!(listed(&directory).is_some_and(|seen| seen[2].starts_with("ro,") && seen[2].contains("noatime")));
@@ -54,17 +54,17 @@ fn a_remount_changes_what_it_names() {
     let place = or_skip!(Place::new());
     let (region, directory) = (place.path("region"), place.folder("mount"));
     make(&region, &["--size", "64M"]);
-    let volume = MountedVolume::mount(&region, &directory, &["-o", "nosuid,nodev,noexec,noatime"]);
-    let words = ["ro", "nosuid", "nodev", "noexec", "noatime"];
+    let volume = MountedVolume::mount(&region, &directory, &["-o", "nosuid,nodev,noexec,noatime,sync,nosymfollow"]);
+    let words = ["ro", "nosuid", "nodev", "noexec", "noatime", "sync", "nosymfollow"];
     let remounted = |options: &str| {
         run(scmfs(["mount", "-o", options]).args([&region, &directory])).ends_with(0);
         let seen = listed(&directory).expect("it is mounted").remove(2);
         words.map(|word| seen.split(',').any(|option| option == word))
     };
-    assert_eq!(remounted("remount,ro"), [true; 5]);
-    assert_eq!(remounted("remount,exec"), [true, true, true, false, true]);
-    assert_eq!(remounted("remount,rw"), [false, true, true, false, true]);
-    assert_eq!(remounted("remount,suid,dev,atime"), [false; 5]);
+    assert_eq!(remounted("remount,ro"), [true; 7]);
+    assert_eq!(remounted("remount,exec"), [true, true, true, false, true, true, true]);
+    assert_eq!(remounted("remount,rw"), [false, true, true, false, true, true, true]);
+    assert_eq!(remounted("remount,suid,dev,atime,async,symfollow"), [false; 7]);
     volume.end();
 }
 

@@ -231,14 +231,7 @@ impl Machine {
 
     /// How QEMU ended, whose socket is closed; `None` if it has not.
     fn ended(&mut self) -> Option<ExitStatus> {
-        const STEP: Duration = Duration::from_millis(10);
-        for _ in 0..ENDING.as_millis() / STEP.as_millis() {
-            if let Some(status) = self.process.try_wait().ok().flatten() {
-                return Some(status);
-            }
-            std::thread::sleep(STEP);
-        }
-        None
+        pocketstone_process::ended_within(&mut self.process, ENDING).ok().flatten()
     }
 
     /// Dumps a part of the stopped machine's memory into a file of its folder.

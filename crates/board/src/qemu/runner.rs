@@ -65,9 +65,9 @@ pub fn architectures() -> impl Iterator<Item = (&'static str, &'static str)> {
 const COMPLETE: &str = "complete";
 
 /// The rooms that the runner is made of.
-const ROOMS: [&str; 13] = [
-    "vfs", "random", "core", "media", "lease", "workload", "scmfs", "sqlite", "yaffs2", "mount", "engine", "probe",
-    "runner",
+const ROOMS: [&str; 14] = [
+    "vfs", "random", "core", "process", "media", "lease", "workload", "scmfs", "sqlite", "yaffs2", "mount", "engine",
+    "probe", "runner",
 ];
 
 impl Target {

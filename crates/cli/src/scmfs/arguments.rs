@@ -79,6 +79,9 @@ pub enum Command {
         target: PathBuf,
         /// The file's path in the volume
         path: PathBuf,
+        /// Print as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Print a region's raw structures
     Dump {
@@ -142,7 +145,7 @@ pub struct MkfsArguments {
     #[arg(long, value_name = "N")]
     pub inodes: Option<u32>,
     /// A file that grows beyond this size moves to huge pages; `never` keeps all files on small ones
-    #[arg(long, value_name = "128K|512K|2M|never", default_value = "128K", value_parser = parse_threshold)]
+    #[arg(long, value_name = "SIZE|never", default_value = "128K", value_parser = parse_threshold)]
     pub threshold: Threshold,
     /// Volume label, at most 32 bytes
     #[arg(long, default_value = "", hide_default_value = true)]
@@ -261,10 +264,8 @@ pub struct MountArguments {
     /// The directory
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// Mount options, separated by commas: ro, noatime, nodev, nosuid, noexec, allow_other, direct_io,
-    /// strict_open, writeback, atomic, persistent, preload=off|read|write|append|map, threads=N,
-    /// busy_poll_us=N, log=FILE, checkpoint=TARGET, every=TIME, keep=N, restore; generic ones of mount(8) are accepted
-    #[arg(short = 'o', value_name = "OPTIONS")]
+    /// Mount options
+    #[arg(short = 'o', value_name = "OPTIONS", help = crate::helper::options_help())]
     pub options: Vec<String>,
     /// Stay in the foreground and unmount when interrupted
     #[arg(long, short = 'f')]

@@ -1,81 +1,38 @@
-//! What mount(8) says to a mount helper: `mount.scmfs REGION DIR [-sfnv] [-N NS] [-t TYPE] [-o OPTIONS]`,
-//! and what mount options mean.
+//! What mount(8) says to the mount helper, and what mount options mean.
 
 use crate::arguments::{MountArguments, parse_time};
-use pocketstone_cli::mounts::{HelperArguments, is_generic, options_of, set_flag};
+use pocketstone_cli::mounts::{self, Asked, HelperArguments};
 use pocketstone_core::{Error, Result};
 use pocketstone_mount::{MountOptions, Preload};
-use std::ffi::OsString;
 use std::time::Duration;
 
 /// More only take memory; and there may be none for them when the volume is open already.
 const MOST_THREADS: usize = 1024;
 
-/// Reads a mount helper's arguments.
-pub fn parse(given: impl Iterator<Item = OsString>) -> Result<MountArguments> {
-    let HelperArguments { source, directory, options, sloppy, fake } =
-        HelperArguments::parse(given, "mount.scmfs REGION DIR [-sfnv] [-o OPTIONS]")?;
-    Ok(MountArguments { region: source, directory, options, sloppy, fake, ..MountArguments::default() })
+/// Mount options of SCMFS.
+const OWN: &str = "direct_io, strict_open, writeback, atomic, persistent, preload=off|read|write|append|map, threads=N, \
+    busy_poll_us=N, checkpoint=TARGET, every=TIME, keep=N, restore";
+
+/// The help on mount options.
+pub fn options_help() -> String {
+    mounts::options_help(OWN)
+}
+
+/// A mount helper's arguments.
+pub fn arguments(given: HelperArguments) -> MountArguments {
+    let HelperArguments { source, directory, options, sloppy, fake } = given;
+    MountArguments { region: source, directory, options, sloppy, fake, ..MountArguments::default() }
 }
 
 /// Applies the mount options among the arguments: to the arguments, and to how to mount.
 pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Result<()> {
-    let given = options_of(&arguments.options);
-    arguments.remount = given.iter().any(|option| option == "remount");
-    if arguments.remount {
-        options.keep_flags_of(&arguments.directory)?;
-        arguments.read_only |= options.read_only;
-    }
+    options.read_only = arguments.read_only;
+    let (directory, given) = (arguments.directory.clone(), arguments.options.clone());
+    let asked = Asked { directory: &directory, options: &given, sloppy: arguments.sloppy, own: OWN };
     let mut preload = None;
-    for option in given.iter().map(String::as_str) {
-        let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
-        match (name, value) {
-            ("ro", None) => arguments.read_only = true,
-            ("rw", None) => arguments.read_only = false,
-            (name, None) if set_flag(options, name) => {}
-            ("direct_io", None) => arguments.direct_io = true,
-            ("strict_open", None) => options.strict_open = true,
-            ("writeback", None) => options.writeback = true,
-            ("atomic", None) => options.atomic = true,
-            ("preload", Some("off")) => preload = Some(Preload::Off),
-            ("preload", Some("read")) => preload = Some(Preload::Read),
-            ("preload", Some("write")) => preload = Some(Preload::Write),
-            ("preload", Some("append")) => preload = Some(Preload::Append),
-            ("preload", Some("map")) => preload = Some(Preload::Map),
-            ("preload", _) => {
-                let wrong = Error::user(format!("`{option}` is not a mount option"));
-                return Err(wrong.hint("preload=off, preload=read, preload=write, preload=append or preload=map"));
-            }
-            ("persistent", None) => arguments.persistent = true,
-            ("threads", Some(count)) => {
-                let wrong = |e| Error::user(format!("`{count}` is not a number of threads")).because(e);
-                arguments.threads = Some(count.parse().map_err(wrong)?);
-            }
-            ("busy_poll_us", Some(time)) => {
-                let wrong = |e| Error::user(format!("`{time}` is not a number of microseconds")).because(e);
-                options.busy_poll = Duration::from_micros(time.parse().map_err(wrong)?);
-            }
-            ("checkpoint", Some(target)) => arguments.checkpoint = Some(target.into()),
-            ("every", Some(time)) => {
-                arguments.every = Some(parse_time(time).map_err(Error::user)?);
-            }
-            ("keep", Some(count)) => {
-                let wrong = |e| Error::user(format!("`{count}` is not a number of checkpoints")).because(e);
-                arguments.keep = Some(count.parse().map_err(wrong)?);
-            }
-            ("restore", None) => arguments.restore = true,
-            ("log", Some(file)) => arguments.log = Some(file.into()),
-            (name, value) if is_generic(name, value) => {}
-            // mount(8) adds all that the list of mounts says, which includes the kernel's own words.
-            _ if arguments.sloppy || arguments.remount => {}
-            _ => {
-                let known = "ro, noatime, nodev, nosuid, noexec, allow_other, direct_io, strict_open, writeback, \
-                     atomic, persistent, preload=off|read|write|append|map, threads=N, busy_poll_us=N, \
-                     log=FILE, checkpoint=TARGET, every=TIME, keep=N, restore";
-                return Err(Error::user(format!("unknown mount option `{option}`")).hint(format!("supported: {known}")));
-            }
-        }
-    }
+    let said = asked.apply(options, |options, name, value| own(arguments, options, &mut preload, name, value))?;
+    arguments.remount = said.remount;
+    arguments.log = said.log.or(arguments.log.take());
     let lonely = arguments.every.is_some() || arguments.keep.is_some() || arguments.restore;
     if arguments.checkpoint.is_none() && lonely && !arguments.remount {
         return Err(Error::user("`every`, `keep` and `restore` need `checkpoint=TARGET`")
@@ -85,7 +42,6 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
         return Err(Error::user(format!("{threads} server threads are too many"))
             .hint(format!("use at most {MOST_THREADS}; by default there is one per processor")));
     }
-    options.read_only = arguments.read_only;
     options.direct_io = arguments.direct_io;
     // Reading is allowed unless something excludes it.
     options.preload = preload.unwrap_or(if options.atomic { Preload::Off } else { options.preload });
@@ -93,12 +49,60 @@ pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Resu
     Ok(())
 }
 
+/// Applies a mount option that other file systems do not have; whether it is one.
+fn own(
+    arguments: &mut MountArguments,
+    options: &mut MountOptions,
+    preload: &mut Option<Preload>,
+    name: &str,
+    value: Option<&str>,
+) -> Result<bool> {
+    match (name, value) {
+        ("direct_io", None) => arguments.direct_io = true,
+        ("strict_open", None) => options.strict_open = true,
+        ("writeback", None) => options.writeback = true,
+        ("atomic", None) => options.atomic = true,
+        ("preload", value) => {
+            *preload = Some(match value {
+                Some("off") => Preload::Off,
+                Some("read") => Preload::Read,
+                Some("write") => Preload::Write,
+                Some("append") => Preload::Append,
+                Some("map") => Preload::Map,
+                _ => {
+                    let wrong = Error::user(format!("`{}` is no value of `preload`", value.unwrap_or_default()));
+                    return Err(wrong.hint("preload=off, preload=read, preload=write, preload=append or preload=map"));
+                }
+            });
+        }
+        ("persistent", None) => arguments.persistent = true,
+        ("threads", Some(count)) => {
+            let wrong = |e| Error::user(format!("`{count}` is not a number of threads")).because(e);
+            arguments.threads = Some(count.parse().map_err(wrong)?);
+        }
+        ("busy_poll_us", Some(time)) => {
+            let wrong = |e| Error::user(format!("`{time}` is not a number of microseconds")).because(e);
+            options.busy_poll = Duration::from_micros(time.parse().map_err(wrong)?);
+        }
+        ("checkpoint", Some(target)) => arguments.checkpoint = Some(target.into()),
+        ("every", Some(time)) => arguments.every = Some(parse_time(time).map_err(Error::user)?),
+        ("keep", Some(count)) => {
+            let wrong = |e| Error::user(format!("`{count}` is not a number of checkpoints")).because(e);
+            arguments.keep = Some(count.parse().map_err(wrong)?);
+        }
+        ("restore", None) => arguments.restore = true,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsString;
 
     fn parsed(line: &str) -> Result<MountArguments> {
-        parse(line.split(' ').map(OsString::from))
+        HelperArguments::parse(line.split(' ').map(OsString::from), "mount.scmfs REGION DIR").map(arguments)
     }
 
     #[test]

@@ -3,13 +3,14 @@
 use crate::arguments::DumpWhat;
 use crate::region;
 use crate::target::{self, Target};
+use pocketstone_cli::attributes::Shown;
 use pocketstone_cli::print_json;
 use pocketstone_core::error::Context;
 use pocketstone_core::units::format_bytes_rounded;
-use pocketstone_core::{ErrorKind, Result};
+use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_mount::State;
 use pocketstone_scmfs::{Dump, FileType, FindingKind, Operations, Report, Threshold};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 pub fn fsck(path: &Path, repair: bool, json: bool) -> Result<u8> {
@@ -113,6 +114,7 @@ fn print_state(state: &State) {
     let bytes = format_bytes_rounded;
     let row = |name: &str, value: String| say!("{name:<28}{value:>12}");
     say!("{}", state.source);
+    row("label", if state.label.is_empty() { "(none)".into() } else { state.label.escape_debug().to_string() });
     row("volume", bytes(usage.volume_bytes));
     row("may grow to", bytes(usage.max_bytes));
     row("metadata", bytes(usage.metadata_bytes));
@@ -139,9 +141,9 @@ fn print_state(state: &State) {
     row("durability", usage.persistence.to_string());
 }
 
-pub fn stat(target: &Path, path: &Path) -> Result<u8> {
+pub fn stat(target: &Path, path: &Path, json: bool) -> Result<u8> {
     match Target::of(target)? {
-        Target::Mounted(directory) => stat_mounted(&directory, path),
+        Target::Mounted(directory) => stat_mounted(&directory, path, json),
         Target::Region(region) => {
             // Any path is meant from the volume's root.
             let path = Path::new("/").join(path);
@@ -151,53 +153,66 @@ pub fn stat(target: &Path, path: &Path) -> Result<u8> {
             let attributes = volume.attributes(ino).user(missing)?;
             let extents = volume.open(ino).user(missing)?.extents();
             volume.close()?;
-            print_json(&attributes)?;
-            for extent in extents {
-                let end = extent.offset + extent.bytes;
-                say!("{}..{end} at {:#x} ({})", extent.offset, extent.at, format_bytes_rounded(extent.bytes));
+            if json {
+                let value = serde_json::to_value(attributes).map_err(|e| Error::bug("cannot write JSON").because(e))?;
+                return print_with_extents(value, serde_json::json!(extents));
             }
-            let what = if attributes.kind == FileType::Directory { Dump::Directory(ino) } else { Dump::Inode(ino) };
-            let text = pocketstone_scmfs::dump(region::open(&region, false)?, &what)?;
-            say!("{}", text.trim_end());
+            say_rows(&Shown::from(&attributes));
+            for extent in extents {
+                let (end, size) = (extent.offset + extent.bytes, format_bytes_rounded(extent.bytes));
+                row("data", &format!("{}..{end} at {:#x} ({size})", extent.offset, extent.at));
+            }
             Ok(0)
         }
     }
 }
 
-fn stat_mounted(directory: &Path, path: &Path) -> Result<u8> {
+fn row(name: &str, value: &str) {
+    say!("{name:<24}{value}");
+}
+
+fn say_rows(shown: &Shown) {
+    shown.rows("allocated").iter().for_each(|(name, value)| row(name, value));
+}
+
+/// Prints attributes as JSON, with where the data is.
+fn print_with_extents(mut attributes: serde_json::Value, extents: serde_json::Value) -> Result<u8> {
+    attributes["extents"] = extents;
+    print_json(&attributes)?;
+    Ok(0)
+}
+
+fn stat_mounted(directory: &Path, path: &Path, json: bool) -> Result<u8> {
     let place = place_in(directory, path);
     let cannot = || format!("cannot examine {}", place.display());
     let facts = std::fs::symlink_metadata(&place).user(cannot)?;
-    let kind = facts.file_type();
-    let kind = match () {
-        () if kind.is_file() => "regular",
-        () if kind.is_dir() => "directory",
-        () if kind.is_symlink() => "symlink",
-        () if kind.is_fifo() => "fifo",
-        () if kind.is_socket() => "socket",
-        () if kind.is_block_device() => "block-device",
-        () => "char-device",
+    let extents = match facts.is_file() {
+        true => extents(&std::fs::File::open(&place).user(cannot)?, facts.size()),
+        false => Vec::new(),
     };
-    let ns = |seconds: i64, ns: i64| seconds.saturating_mul(1_000_000_000).saturating_add(ns);
-    print_json(&serde_json::json!({
-        "ino": facts.ino(),
-        "kind": kind,
-        "permissions": facts.mode() & 0o7777,
-        "links": facts.nlink(),
-        "uid": facts.uid(),
-        "gid": facts.gid(),
-        "rdev": facts.rdev(),
-        "size": facts.size(),
-        "allocated": facts.blocks() * 512,
-        "atime_ns": ns(facts.atime(), facts.atime_nsec()),
-        "mtime_ns": ns(facts.mtime(), facts.mtime_nsec()),
-        "ctime_ns": ns(facts.ctime(), facts.ctime_nsec()),
-    }))?;
-    if facts.is_file() {
-        let file = std::fs::File::open(&place).user(cannot)?;
-        for (from, to) in extents(&file, facts.size()) {
-            say!("data {from}..{to} ({})", format_bytes_rounded(to - from));
-        }
+    if json {
+        let ns = |seconds: i64, ns: i64| seconds.saturating_mul(1_000_000_000).saturating_add(ns);
+        let value = serde_json::json!({
+            "ino": facts.ino(),
+            "kind": FileType::of_mode(facts.mode()),
+            "permissions": facts.mode() & 0o7777,
+            "links": facts.nlink(),
+            "uid": facts.uid(),
+            "gid": facts.gid(),
+            "rdev": facts.rdev(),
+            "size": facts.size(),
+            "allocated": facts.blocks() * 512,
+            "atime_ns": ns(facts.atime(), facts.atime_nsec()),
+            "mtime_ns": ns(facts.mtime(), facts.mtime_nsec()),
+            "ctime_ns": ns(facts.ctime(), facts.ctime_nsec()),
+        });
+        let extents: Vec<_> =
+            extents.iter().map(|(from, to)| serde_json::json!({"offset": from, "bytes": to - from})).collect();
+        return print_with_extents(value, extents.into());
+    }
+    say_rows(&Shown::from(&facts));
+    for (from, to) in extents {
+        row("data", &format!("{from}..{to} ({})", format_bytes_rounded(to - from)));
     }
     Ok(0)
 }

@@ -27,8 +27,9 @@ fn main() -> ExitCode {
     if guard::is_guard() {
         return pocketstone_cli::finish(guard::watch().map(|()| 0));
     }
-    if let Some(given) = pocketstone_cli::mounts::as_helper("scmfs") {
-        return pocketstone_cli::finish(helper::parse(given).and_then(|arguments| serve::mount(&arguments)));
+    let as_helper = |given| serve::mount(&helper::arguments(given));
+    if let Some(code) = pocketstone_cli::mounts::as_helper("scmfs", "REGION", as_helper) {
+        return code;
     }
     pocketstone_cli::complete(Arguments::command);
     pocketstone_cli::finish(dispatch(Arguments::parse().command))
@@ -43,7 +44,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Fsck { region, repair, json, .. } => inspect::fsck(&region, repair, json),
         Command::Scrub { target, json } => scrub::scrub(&target, json),
         Command::Df { target, json } => inspect::df(&target, json),
-        Command::Stat { target, path } => inspect::stat(&target, &path),
+        Command::Stat { target, path, json } => inspect::stat(&target, &path, json),
         Command::Dump { region, what } => inspect::dump(&region, what),
         Command::Resize { target, size } => target::resize(&target, size),
         Command::Gc { target } => target::gc(&target),

@@ -3,7 +3,7 @@
 use crate::arguments::MkfsArguments;
 use crate::region;
 use pocketstone_core::error::Context;
-use pocketstone_core::units::format_bytes_rounded;
+use pocketstone_core::units::{format_bytes, format_bytes_rounded};
 use pocketstone_core::{Error, Result};
 use pocketstone_media::{MapOptions, Mapped, Region};
 use pocketstone_scmfs::{CreateOptions, Operations, ROOT, SetAttr, Threshold, Volume};
@@ -49,7 +49,8 @@ pub fn mkfs(arguments: &MkfsArguments) -> Result<u8> {
         // A volume's size is rounded up; how far it may grow was meant for the size that was asked for.
         create.max_bytes = arguments.max_size.map(|most| if most >= bytes { most.max(rounded) } else { most });
         // Before the file is touched, which may hold something.
-        create.check(rounded, unit).map_err(Error::from).user(|| format!("cannot create a volume in {name}"))?;
+        let checked = create.check(rounded, unit).map_err(in_words_of_mkfs);
+        checked.user(|| format!("cannot create a volume in {name}"))?;
     }
     let made = fill(arguments, there.as_ref(), bytes, create);
     if made.is_err() && !device && length == 0 {
@@ -80,7 +81,7 @@ fn fill(arguments: &MkfsArguments, there: Option<&Metadata>, bytes: u64, mut cre
     refuse_small_pages_only(&region.describe(), region.map_bytes(), &create)?;
     let bytes = region.bytes();
     let cannot = || format!("cannot create a volume in {name}");
-    Volume::create(Box::new(region), &create).map_err(Error::from).user(cannot)?;
+    Volume::create(Box::new(region), &create).map_err(in_words_of_mkfs).user(cannot)?;
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     if !user.is_root() {
         // A user could not do anything in a directory of root's.
@@ -90,6 +91,43 @@ fn fill(arguments: &MkfsArguments, there: Option<&Metadata>, bytes: u64, mut cre
     }
     say!("{name}: a volume of {}", format_bytes_rounded(bytes));
     Ok(0)
+}
+
+/// What the library says of its options, by the names and in the units that they have here.
+fn in_words_of_mkfs(error: pocketstone_vfs::Error) -> Error {
+    let words = |text: &str| {
+        // What is quoted is the user's.
+        if text.contains('"') {
+            return text.to_owned();
+        }
+        let named = [("`max_bytes`", "--max-size"), ("more `bytes`", "a larger --size"), ("`bytes`", "--size")];
+        let text = named.iter().fold(text.to_owned(), |text, (theirs, ours)| text.replace(theirs, ours));
+        in_units(&text.replace("fewer `inodes`", "fewer --inodes"))
+    };
+    match error {
+        pocketstone_vfs::Error::Medium(refused) if refused.kind() == MediumErrorKind::Refused => {
+            let (message, cure, cause) = refused.into_parts();
+            let ours = Error::user(words(&message));
+            let ours = cause.into_iter().fold(ours, Error::because);
+            cure.into_iter().fold(ours, |error, cure| error.hint(words(&cure)))
+        }
+        other => Error::from(other),
+    }
+}
+
+/// A text with its numbers of bytes in the largest units that divide them.
+fn in_units(text: &str) -> String {
+    let mut parts = text.split(" bytes");
+    let mut made = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let number = made.len() - made.bytes().rev().take_while(u8::is_ascii_digit).count();
+        match made[number..].parse() {
+            Ok(bytes) => made.replace_range(number.., &format_bytes(bytes)),
+            Err(_) => made.push_str(" bytes"),
+        }
+        made.push_str(part);
+    }
+    made
 }
 
 /// A file on small pages is scattered in a region, and is made contiguous by mapping. On memory that
@@ -108,6 +146,25 @@ mod tests {
     use super::*;
     use crate::arguments::{Arguments, Command};
     use clap::Parser;
+
+    #[test]
+    fn options_have_the_names_and_units_of_the_command() {
+        let refused = |bytes: u64, options: CreateOptions| {
+            let error = in_words_of_mkfs(options.check(bytes, 4096).unwrap_err());
+            let cure = error.cure().unwrap_or_default().to_owned();
+            assert!(!cure.contains('`') && !error.message().contains(" bytes"), "{} {cure}", error.message());
+            (error.message().to_owned(), cure)
+        };
+        let (message, cure) = refused(64 << 20, CreateOptions::default().max_bytes(Some(32 << 20)));
+        assert_eq!(message, "a volume of 64 MiB cannot have a maximum size of 32 MiB");
+        assert_eq!(cure, "--max-size must be at least --size");
+        let (message, cure) = refused(1 << 20, CreateOptions::default());
+        assert_eq!(message, "a volume of 1 MiB is too small");
+        assert!(cure.contains("iB: use a larger --size, or fewer --inodes"), "{cure}");
+        let label = CreateOptions::default().label("a label of 4096 bytes, which is more than 32");
+        assert!(in_words_of_mkfs(label.check(64 << 20, 4096).unwrap_err()).message().contains("4096 bytes"));
+        assert_eq!(in_units("of bytes 5000 bytes and 0 bytes"), "of bytes 5000 B and 0 B");
+    }
 
     #[test]
     fn who_forces_it_is_not_told_to() {

@@ -9,7 +9,20 @@ use std::path::{Path, PathBuf};
 /// A region that exists, for a command that works on it and ends. What it stores is flushed and fenced where the
 /// processor can: the region may lie in memory that outlives a loss of power, and where it does not, little is lost.
 pub fn open(path: &Path, writable: bool) -> Result<Box<dyn Region>> {
+    not_mounted(path)?;
     Ok(Box::new(Mapped::open(path, &MapOptions::default().writable(writable).flushed(writable))?))
+}
+
+/// Refuses a directory at which a volume is mounted, in the place of its region.
+fn not_mounted(path: &Path) -> Result<()> {
+    if !path.is_dir() {
+        return Ok(());
+    }
+    match pocketstone_mount::mounted_at(&canonical(path)?)?.filter(|entry| entry.kind == pocketstone_mount::KIND) {
+        Some(entry) => Err(Error::user(format!("{} is a mount point of {}", path.display(), entry.source))
+            .hint("specify the region, and unmount it first; `scmfs scrub` checks it in use")),
+        None => Err(Error::user(format!("{} is a directory", path.display())).hint("specify the region")),
+    }
 }
 
 /// A region to be mounted; `persistent`: it was declared to outlive a loss of power. `tracked`: stores to it are known,

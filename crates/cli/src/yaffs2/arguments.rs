@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pocketstone_cli::LONG_VERSION;
 use pocketstone_core::units::parse_bytes;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 const EXIT_STATUS: &str = "Exit status: 0 success; 1 invalid input, or a chip or directory in use; 2 usage error; 3 \
@@ -10,6 +11,9 @@ const EXIT_STATUS: &str = "Exit status: 0 success; 1 invalid input, or a chip or
     error.\n\nCHIP is an MTD character device such as /dev/mtd3, or an image file of mkyaffs2image, nanddump with \
     out-of-band data, yaffs2utils or this command. An image's layout is detected by default. Sizes take the suffixes \
     K, M, G and T, powers of 1024, and KB, MB, GB and TB, powers of 1000.";
+
+/// How many pages an erase block may have.
+pub const PAGES_PER_BLOCK: RangeInclusive<i64> = 2..=1 << 16;
 
 /// YAFFS2: the file system for raw NAND flash, in user space.
 #[derive(Debug, Parser)]
@@ -135,7 +139,7 @@ pub struct LayoutArguments {
     #[arg(long, value_name = "BYTE")]
     pub spare_offset: Option<u32>,
     /// Pages per erase block
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1 << 16))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(PAGES_PER_BLOCK))]
     pub pages_per_block: Option<u32>,
 }
 
@@ -168,11 +172,8 @@ pub struct MountArguments {
     /// The directory
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// Mount options, separated by commas: ro, noatime, nodev, nosuid, noexec, allow_other, log=FILE, and those of the
-    /// kernel's YAFFS2: inband-tags, tags-ecc-on, tags-ecc-off, no-checkpoint, no-checkpoint-read,
-    /// no-checkpoint-write, disable-summary, no-cache, lazy-loading-on, lazy-loading-off, empty-lost-and-found-on,
-    /// empty-lost-and-found-off; generic ones of mount(8) are accepted
-    #[arg(short = 'o', value_name = "OPTIONS")]
+    /// Mount options
+    #[arg(short = 'o', value_name = "OPTIONS", help = crate::serve::options_help())]
     pub options: Vec<String>,
     /// Stay in the foreground and unmount when interrupted
     #[arg(long, short = 'f')]
@@ -210,7 +211,7 @@ pub struct ImageArguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub spare: Option<u64>,
     /// Pages per erase block, for --spare-layout linux
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=1 << 16))]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(PAGES_PER_BLOCK))]
     pub pages_per_block: u32,
     /// Position of the tags in the spare area
     #[arg(long, value_enum, default_value_t = SpareLayout::Mkyaffs2image)]

@@ -47,12 +47,14 @@ pub fn device(path: &Path, read_only: bool) -> Result<(MtdNand, File)> {
 /// The sizes of a page and its spare area. No image of pages of other sizes could be told from anything else.
 pub fn page_and_spare(page: u64, spare: Option<u64>) -> Result<(u32, u32)> {
     if !page.is_power_of_two() || !(512..=LARGEST_PAGE_BYTES).contains(&page) {
-        return Err(Error::user(format!("--page {page} is not a size of a page"))
+        return Err(Error::user(format!("{page} bytes are not a size of a page"))
             .hint("pages have a power of two of bytes: 512, 1K, 2K, and so on up to 64K"));
     }
     let spare = spare.unwrap_or(page / 32);
     if spare > LARGEST_PAGE_BYTES {
-        return Err(Error::user(format!("--spare {spare} is too large")).hint("spare areas have at most 64 KiB"));
+        return Err(
+            Error::user(format!("a spare area of {spare} bytes is too large")).hint("spare areas have at most 64 KiB")
+        );
     }
     Ok((page as u32, spare as u32))
 }
@@ -77,8 +79,8 @@ fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bo
     if given.page.is_some() {
         return Ok((of_given_layout(chip, read_only)?, None));
     }
-    if let Some(option) = given.spare.and(Some("--spare")).or(given.spare_offset.and(Some("--spare-offset"))) {
-        return Err(Error::user(format!("{option} is given without --page")).hint("pass --page, too"));
+    if let Some(option) = given.spare.and(Some("spare")).or(given.spare_offset.and(Some("spare-offset"))) {
+        return Err(Error::user(format!("`{option}` is given without `page`")).hint("give the size of a page, too"));
     }
     if !read_only && (chip.inband_tags || chip.no_tags_ecc || given.pages_per_block.is_some()) {
         not_otherwise(chip, None)?;
@@ -125,7 +127,7 @@ fn of_blocks_by_checkpoint(
         (Some(layout), _) => Ok(ImageNand::open(path, read_only, Some(&layout))?),
         (None, Some(nand)) => Ok(nand),
         (None, None) => Err(Error::user(format!("{}: the number of pages per block is unknown", path.display()))
-            .hint("pass --pages-per-block (often 64), or open it read-only: --read-only")),
+            .hint("pass --pages-per-block (often 64) or mount with pages-per-block=64, or open it read-only")),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::arguments::{ImageArguments, SpareLayout, Times};
 use crate::chip::page_and_spare;
 use crate::paths::show;
-use crate::unfinished::Unfinished;
+use crate::unfinished::Nameless;
 use pocketstone_core::error::Context;
 use pocketstone_core::units::format_bytes_rounded;
 use pocketstone_core::{Error, Result};
@@ -30,14 +30,16 @@ pub fn image(arguments: &ImageArguments) -> Result<u8> {
     if exists && !arguments.force {
         return Err(Error::user(format!("{} exists", file.display())).hint("--force overwrites it"));
     }
-    let create = || format!("cannot create {}", file.display());
-    let unfinished = Unfinished::beside(file)?;
-    let out = File::create_new(unfinished.path()).user(create)?;
-    let own = unfinished.folder().metadata().user(create)?;
-    let mut builder =
-        Builder { arguments, time_s: fixed_time(arguments.times)?, own: (own.dev(), own.ino()), names: HashMap::new() };
+    let (nameless, out) = Nameless::create(file)?;
+    let own = match nameless.folder().map(Path::metadata) {
+        Some(own) => {
+            own.map(|own| Some((own.dev(), own.ino()))).user(|| format!("cannot create {}", file.display()))?
+        }
+        None => None,
+    };
+    let mut builder = Builder { arguments, time_s: fixed_time(arguments.times)?, own, names: HashMap::new() };
     let (objects, bytes) = builder.build(BufWriter::new(out), &form, &top)?;
-    unfinished.finish(arguments.force)?;
+    nameless.finish(arguments.force)?;
     say!("{}: {objects} objects, {}", file.display(), format_bytes_rounded(bytes));
     Ok(0)
 }
@@ -70,8 +72,8 @@ fn fixed_time(times: Times) -> Result<i64> {
 struct Builder<'a> {
     arguments: &'a ImageArguments,
     time_s: i64,
-    /// The folder that the image is made in, which may lie in the one that is packed.
-    own: (u64, u64),
+    /// The folder that the image is made in, if there is one: it may lie in the one that is packed.
+    own: Option<(u64, u64)>,
     /// Objects with several names, by device and inode.
     names: HashMap<(u64, u64), Ino>,
 }
@@ -89,7 +91,7 @@ impl Builder<'_> {
             for name in names(&path)? {
                 let child = path.join(&name);
                 let facts = child.symlink_metadata().user(|| format!("cannot examine {}", child.display()))?;
-                if (facts.dev(), facts.ino()) == self.own {
+                if Some((facts.dev(), facts.ino())) == self.own {
                     continue;
                 }
                 if let Some(directory) = self.add(&mut image, ino, &name, &child, &facts)? {

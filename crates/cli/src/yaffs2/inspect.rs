@@ -3,6 +3,7 @@
 use crate::arguments::ChipArguments;
 use crate::chip::{self, Opened};
 use crate::paths;
+use pocketstone_cli::attributes::{self, Shown};
 use pocketstone_cli::print_json;
 use pocketstone_core::error::Context;
 use pocketstone_core::units::format_bytes_rounded;
@@ -91,15 +92,15 @@ fn print_entry(volume: &Volume, long: bool, name: &[u8], attr: Result<Attr>) {
         Err(error) => say!("{:<10} {name}: {}", "?", error.chain()),
         Ok(attr) => {
             let size = match attr.kind {
-                FileType::CharDevice | FileType::BlockDevice => paths::device(attr.rdev),
+                FileType::CharDevice | FileType::BlockDevice => attributes::device(attr.rdev),
                 _ => attr.size.to_string(),
             };
             let target = match attr.kind {
                 FileType::Symlink => volume.read_link(attr.ino).map(|target| format!(" -> {}", paths::show(&target))),
                 _ => Ok(String::new()),
             };
-            let (links, user, group, time) = (attr.links, attr.uid, attr.gid, paths::time(attr.mtime_ns));
-            let mode = paths::mode(&attr);
+            let (links, user, group, time) = (attr.links, attr.uid, attr.gid, attributes::time(attr.mtime_ns));
+            let mode = attributes::mode(attr.kind, attr.permissions);
             say!("{mode} {links:>3} {user:>5} {group:>5} {size:>10} {time} {name}{}", target.unwrap_or_default());
         }
     }
@@ -124,6 +125,9 @@ pub fn stat(given: &ChipArguments, path: Option<&Path>, json: bool) -> Result<u8
         row("bytes of data in a page", usage.chunk_bytes.to_string());
         row("pages in use", chunks(usage.used_chunks));
         row("pages free or garbage", chunks(usage.free_chunks.max(0) as u64));
+        let good = u64::from(usage.blocks - usage.bad_blocks) * u64::from(usage.chunks_per_block);
+        let summaries = (good as i64 - usage.used_chunks as i64 - usage.free_chunks).max(0) as u64;
+        row("pages for summaries", chunks(summaries));
         row("objects", usage.objects.to_string());
         let by = match usage.mounted_by {
             pocketstone_yaffs2::MountedBy::Checkpoint => "a checkpoint",
@@ -152,19 +156,7 @@ pub fn stat(given: &ChipArguments, path: Option<&Path>, json: bool) -> Result<u8
         print_json(&value)?;
         return Ok(0);
     }
-    row("inode", attr.ino.to_string());
-    row("kind", paths::kind(attr.kind).to_owned());
-    row("mode", format!("{:04o} ({})", attr.permissions, paths::mode(&attr)));
-    row("links", attr.links.to_string());
-    row("user, group", format!("{}, {}", attr.uid, attr.gid));
-    row("size", attr.size.to_string());
-    row("on the chip", attr.allocated.to_string());
-    if matches!(attr.kind, FileType::CharDevice | FileType::BlockDevice) {
-        row("device", paths::device(attr.rdev));
-    }
-    row("read (UTC)", paths::time(attr.atime_ns));
-    row("written", paths::time(attr.mtime_ns));
-    row("changed", paths::time(attr.ctime_ns));
+    Shown::from(&attr).rows("on the chip").into_iter().for_each(|(name, value)| row(name, value));
     if let Some(target) = target {
         row("leads to", paths::show(&target));
     }

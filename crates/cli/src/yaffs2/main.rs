@@ -22,8 +22,9 @@ use pocketstone_core::Result;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if let Some(given) = pocketstone_cli::mounts::as_helper("yaffs2") {
-        return pocketstone_cli::finish(serve::parse(given).and_then(|arguments| serve::mount(&arguments)));
+    let as_helper = |given| serve::mount(&serve::arguments(given));
+    if let Some(code) = pocketstone_cli::mounts::as_helper("yaffs2", "CHIP", as_helper) {
+        return code;
     }
     pocketstone_cli::complete(Arguments::command);
     pocketstone_cli::finish(dispatch(Arguments::parse().command))

@@ -1,28 +1,32 @@
 //! `mount`: a process that serves a volume, and what mount options mean.
 
-use crate::arguments::{ChipArguments, MountArguments};
+use crate::arguments::{ChipArguments, LayoutArguments, MountArguments, PAGES_PER_BLOCK};
 use crate::chip::{self, Opened};
-use pocketstone_cli::mounts::{HelperArguments, is_generic, log_file, not_a_directory, options_of, set_flag};
+use pocketstone_cli::mounts::{self, Asked, HelperArguments, log_file, not_a_directory};
 use pocketstone_cli::note;
 use pocketstone_core::error::Context;
+use pocketstone_core::units::parse_bytes;
 use pocketstone_core::{Error, Result};
 use pocketstone_mount::daemon::{self, Log};
 use pocketstone_mount::{Before, MountOptions, YAFFS2_KIND};
 use pocketstone_yaffs2::{OpenOptions, Volume};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Mount options of the kernel's YAFFS2, and of mounts in general.
-const KNOWN: &str = "ro, noatime, nodev, nosuid, noexec, allow_other, log=FILE, inband-tags, tags-ecc-on, \
-    tags-ecc-off, no-checkpoint, no-checkpoint-read, no-checkpoint-write, disable-summary, no-cache, lazy-loading-on, \
-    lazy-loading-off, empty-lost-and-found-on, empty-lost-and-found-off";
+/// Mount options of the kernel's YAFFS2, and those that describe an image.
+const OWN: &str = "inband-tags, tags-ecc-on, tags-ecc-off, no-checkpoint, no-checkpoint-read, no-checkpoint-write, \
+    disable-summary, no-cache, lazy-loading-on, lazy-loading-off, empty-lost-and-found-on, empty-lost-and-found-off, \
+    page=SIZE, spare=SIZE, spare-offset=BYTE, pages-per-block=N";
 
-/// Reads a mount helper's arguments.
-pub fn parse(given: impl Iterator<Item = OsString>) -> Result<MountArguments> {
-    let HelperArguments { source, directory, options, sloppy, fake } =
-        HelperArguments::parse(given, "mount.yaffs2 CHIP DIR [-sfnv] [-o OPTIONS]")?;
+/// The help on mount options.
+pub fn options_help() -> String {
+    mounts::options_help(OWN)
+}
+
+/// A mount helper's arguments.
+pub fn arguments(given: HelperArguments) -> MountArguments {
+    let HelperArguments { source, directory, options, sloppy, fake } = given;
     let chip = ChipArguments { path: source, ..ChipArguments::default() };
-    Ok(MountArguments { chip, directory, options, sloppy, fake, ..MountArguments::default() })
+    MountArguments { chip, directory, options, sloppy, fake, ..MountArguments::default() }
 }
 
 /// Changes to how the volume is opened, in the order in which they are given.
@@ -30,42 +34,53 @@ type Changes = Vec<fn(&mut OpenOptions)>;
 
 /// Applies the mount options among the arguments; those of YAFFS2 itself are given back.
 fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Result<Changes> {
-    let given = options_of(&arguments.options);
-    arguments.remount = given.iter().any(|option| option == "remount");
-    if arguments.remount {
-        options.keep_flags_of(&arguments.directory)?;
-        arguments.read_only |= options.read_only;
-    }
-    let mut changes: Changes = Vec::new();
-    for option in given.iter().map(String::as_str) {
-        let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
-        match (name, value) {
-            ("ro", None) => arguments.read_only = true,
-            ("rw", None) => arguments.read_only = false,
-            (name, None) if set_flag(options, name) => {}
-            ("log", Some(file)) => arguments.log = Some(file.into()),
-            ("inband-tags", None) => arguments.chip.inband_tags = true,
-            ("tags-ecc-on", None) => arguments.chip.no_tags_ecc = false,
-            ("tags-ecc-off", None) => arguments.chip.no_tags_ecc = true,
-            ("no-checkpoint", None) => changes.push(|o| (o.checkpoint_read, o.checkpoint_write) = (false, false)),
-            ("no-checkpoint-read", None) => changes.push(|o| o.checkpoint_read = false),
-            ("no-checkpoint-write", None) => changes.push(|o| o.checkpoint_write = false),
-            ("disable-summary", None) => changes.push(|o| o.summary = false),
-            ("no-cache", None) => changes.push(|o| o.cache_chunks = 0),
-            ("lazy-loading-on", None) => changes.push(|o| o.lazy_loading = true),
-            ("lazy-loading-off", None) => changes.push(|o| o.lazy_loading = false),
-            ("empty-lost-and-found-on", None) => changes.push(|o| o.empty_lost_and_found = true),
-            ("empty-lost-and-found-off", None) => changes.push(|o| o.empty_lost_and_found = false),
-            (name, value) if is_generic(name, value) => {}
-            // mount(8) adds all that the list of mounts says, which includes the kernel's own words.
-            _ if arguments.sloppy || arguments.remount => {}
-            _ => {
-                return Err(Error::user(format!("unknown mount option `{option}`")).hint(format!("supported: {KNOWN}")));
-            }
-        }
-    }
     options.read_only = arguments.read_only;
+    let mut changes: Changes = Vec::new();
+    let MountArguments { directory, options: given, sloppy, chip, .. } = arguments;
+    let asked = Asked { directory, options: given, sloppy: *sloppy, own: OWN };
+    let said = asked.apply(options, |_, name, value| match value {
+        Some(value) => of_layout(&mut chip.layout, name, value),
+        None => Ok(own(chip, &mut changes, name)),
+    })?;
+    arguments.remount = said.remount;
+    arguments.log = said.log.or(arguments.log.take());
     Ok(changes)
+}
+
+/// Applies a mount option of the kernel's YAFFS2; whether it is one.
+fn own(chip: &mut ChipArguments, changes: &mut Changes, name: &str) -> bool {
+    match name {
+        "inband-tags" => chip.inband_tags = true,
+        "tags-ecc-on" => chip.no_tags_ecc = false,
+        "tags-ecc-off" => chip.no_tags_ecc = true,
+        "no-checkpoint" => changes.push(|o| (o.checkpoint_read, o.checkpoint_write) = (false, false)),
+        "no-checkpoint-read" => changes.push(|o| o.checkpoint_read = false),
+        "no-checkpoint-write" => changes.push(|o| o.checkpoint_write = false),
+        "disable-summary" => changes.push(|o| o.summary = false),
+        "no-cache" => changes.push(|o| o.cache_chunks = 0),
+        "lazy-loading-on" => changes.push(|o| o.lazy_loading = true),
+        "lazy-loading-off" => changes.push(|o| o.lazy_loading = false),
+        "empty-lost-and-found-on" => changes.push(|o| o.empty_lost_and_found = true),
+        "empty-lost-and-found-off" => changes.push(|o| o.empty_lost_and_found = false),
+        _ => return false,
+    }
+    true
+}
+
+/// Applies a mount option that describes an image, as /etc/fstab has no other place for it; whether it is one.
+fn of_layout(layout: &mut LayoutArguments, name: &str, value: &str) -> Result<bool> {
+    let wrong = |why: &str| Error::user(format!("`{name}={value}` is not a mount option: {why}"));
+    match name {
+        "page" => layout.page = Some(parse_bytes(value)?),
+        "spare" => layout.spare = Some(parse_bytes(value)?),
+        "spare-offset" => layout.spare_offset = Some(value.parse().map_err(|_| wrong("it needs a number of bytes"))?),
+        "pages-per-block" => {
+            let pages = value.parse::<u32>().ok().filter(|pages| PAGES_PER_BLOCK.contains(&i64::from(*pages)));
+            layout.pages_per_block = Some(pages.ok_or_else(|| wrong("a block has 2 to 65536 pages"))?);
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
 }
 
 /// The one name that a file has everywhere.
@@ -115,6 +130,7 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsString;
 
     fn applied(options: &str) -> Result<(MountArguments, MountOptions, OpenOptions)> {
         let mut arguments = MountArguments { options: vec![options.to_owned()], ..MountArguments::default() };
@@ -131,6 +147,13 @@ mod tests {
         assert!(mount.read_only && mount.noatime && arguments.chip.inband_tags && arguments.chip.no_tags_ecc);
         assert!(!open.checkpoint_read && !open.checkpoint_write && !open.summary && !open.lazy_loading);
         assert_eq!(open.cache_chunks, 0);
+        let (arguments, _, _) = applied("page=2K,spare=64,spare-offset=0,pages-per-block=64").unwrap();
+        let layout = arguments.chip.layout;
+        assert_eq!((layout.page, layout.spare, layout.spare_offset), (Some(2048), Some(64), Some(0)));
+        assert_eq!(layout.pages_per_block, Some(64));
+        for wrong in ["page=big", "page", "spare-offset=-1", "pages-per-block=1", "pages-per-block=65537"] {
+            assert!(applied(wrong).is_err(), "{wrong}");
+        }
         let (_, _, open) = applied("no-checkpoint-read,empty-lost-and-found-off,relatime").unwrap();
         assert!(!open.checkpoint_read && open.checkpoint_write && !open.empty_lost_and_found);
         assert!(applied("compress").err().is_some_and(|error| error.cure().is_some()));
@@ -138,8 +161,9 @@ mod tests {
 
     #[test]
     fn a_helpers_arguments_are_understood() {
-        let arguments = parse("/dev/mtd1 /mnt -n -o ro,no-cache".split(' ').map(OsString::from)).unwrap();
+        let parse = |line: &str| HelperArguments::parse(line.split(' ').map(OsString::from), "").map(arguments);
+        let arguments = parse("/dev/mtd1 /mnt -n -o ro,no-cache").unwrap();
         assert_eq!((arguments.chip.path.to_str(), arguments.directory.to_str()), (Some("/dev/mtd1"), Some("/mnt")));
-        assert!(parse("/dev/mtd1".split(' ').map(OsString::from)).is_err());
+        assert!(parse("/dev/mtd1").is_err());
     }
 }

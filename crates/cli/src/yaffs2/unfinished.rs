@@ -2,7 +2,11 @@
 
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
 use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use tempfile::{TempDir, TempPath};
 
@@ -13,6 +17,70 @@ pub struct Unfinished {
     folder: TempDir,
 }
 
+/// An image that is written to a file without a name, which goes with the process; or beside its place where the file
+/// system has no such files.
+pub enum Nameless {
+    /// Without a name: what is written, and what it is to be called.
+    Nowhere(File, PathBuf),
+    /// In a folder.
+    Beside(Unfinished),
+}
+
+impl Nameless {
+    /// One of what is to be `file`, and where to write it.
+    pub fn create(file: &Path) -> Result<(Nameless, File)> {
+        let failed = || format!("cannot create {}", file.display());
+        let (flags, mode) = (OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::from_raw_mode(0o666));
+        if let Ok(nameless) = rustix::fs::open(parent(file), flags, mode) {
+            let nameless = File::from(nameless);
+            // Its name comes by way of /proc.
+            if by_number(&nameless).exists() {
+                let out = nameless.try_clone().user(failed)?;
+                return Ok((Nameless::Nowhere(nameless, file.to_owned()), out));
+            }
+        }
+        let beside = Unfinished::beside(file)?;
+        let out = File::create_new(beside.path()).user(failed)?;
+        Ok((Nameless::Beside(beside), out))
+    }
+
+    /// The folder that it is made in, if there is one.
+    pub fn folder(&self) -> Option<&Path> {
+        match self {
+            Nameless::Nowhere(..) => None,
+            Nameless::Beside(beside) => Some(beside.folder.path()),
+        }
+    }
+
+    /// Gives it its name; in the place of another file only if `replace` says so.
+    pub fn finish(self, replace: bool) -> Result<()> {
+        let (made, file) = match self {
+            Nameless::Beside(beside) => return beside.finish(replace),
+            Nameless::Nowhere(made, file) => (made, file),
+        };
+        let failed = || format!("cannot create {}", file.display());
+        let link = |to: &Path| rustix::fs::linkat(CWD, by_number(&made), CWD, to, AtFlags::SYMLINK_FOLLOW);
+        match link(&file) {
+            // No call puts one without a name in the place of another.
+            Err(Errno::EXIST) if replace => {
+                let beside = Unfinished::beside(&file)?;
+                link(&beside.path()).user(failed)?;
+                beside.finish(replace)
+            }
+            Err(Errno::EXIST) => Err(exists(&file)),
+            outcome => outcome.user(failed),
+        }
+    }
+}
+
+fn by_number(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+fn exists(file: &Path) -> Error {
+    Error::user(format!("{} exists", file.display())).hint("--force overwrites it")
+}
+
 impl Unfinished {
     /// One of what is to be `file`.
     pub fn beside(file: &Path) -> Result<Unfinished> {
@@ -21,13 +89,11 @@ impl Unfinished {
         let mut prefix = name.to_owned();
         prefix.push(".");
         let parent = parent(file);
-        let folder = tempfile::Builder::new().prefix(&prefix).suffix(".new").tempdir_in(parent).user(failed)?;
+        parent.metadata().user(failed)?;
+        // What it says itself names the folder that could not be made, which nobody has asked for.
+        let folder = tempfile::Builder::new().prefix(&prefix).suffix(".new").tempdir_in(parent);
+        let folder = folder.map_err(|error| std::io::Error::from(error.kind())).user(failed)?;
         Ok(Unfinished { file: file.to_owned(), folder })
-    }
-
-    /// The folder that it is made in.
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
     }
 
     /// Where it is made.
@@ -40,9 +106,7 @@ impl Unfinished {
         let made = TempPath::try_from_path(self.path()).user(|| format!("cannot create {}", self.file.display()))?;
         let named = if replace { made.persist(&self.file) } else { made.persist_noclobber(&self.file) };
         match named.map_err(|e| e.error) {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-                Err(Error::user(format!("{} exists", self.file.display())).hint("--force overwrites it"))
-            }
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(exists(&self.file)),
             outcome => outcome.user(|| format!("cannot create {}", self.file.display())),
         }
     }
@@ -57,6 +121,33 @@ pub fn parent(file: &Path) -> &Path {
 mod tests {
     use super::*;
     use std::fs;
+    use std::io::Write;
+
+    #[test]
+    fn nothing_is_left_of_an_image_whose_writer_was_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("b.img");
+        let begin = || {
+            let (made, mut out) = Nameless::create(&file).unwrap();
+            out.write_all(b"whole").unwrap();
+            made
+        };
+        let left = || fs::read_dir(folder.path()).unwrap().count();
+        let killed = begin();
+        if killed.folder().is_none() {
+            assert_eq!(left(), 0);
+        }
+        drop(killed);
+        begin().finish(false).unwrap();
+        assert_eq!((fs::read(&file).unwrap(), left()), (b"whole".to_vec(), 1));
+        fs::write(&file, "another").unwrap();
+        assert!(begin().finish(false).unwrap_err().cure().unwrap().contains("--force"));
+        assert_eq!((fs::read(&file).unwrap(), left()), (b"another".to_vec(), 1));
+        begin().finish(true).unwrap();
+        assert_eq!((fs::read(&file).unwrap(), left()), (b"whole".to_vec(), 1));
+        let error = Nameless::create(&folder.path().join("no/b.img")).err().unwrap();
+        assert!(!error.chain().contains(".new"), "{}", error.chain());
+    }
 
     #[test]
     fn a_file_has_its_name_when_it_is_whole_and_takes_nobody_elses() {

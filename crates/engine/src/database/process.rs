@@ -4,6 +4,7 @@ use super::{Task, TaskResult, command};
 use crate::child::{how_it_ended, last_words};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
+use pocketstone_process::ended_within;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -17,8 +18,6 @@ const STDERR_FILE: &str = "stderr.txt";
 const END_LIMIT: Duration = Duration::from_secs(60);
 /// How long one that closed its output may take to end.
 const CRASH_LIMIT: Duration = Duration::from_secs(5);
-/// How often it is looked whether a process has ended; nothing is measured then.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// A process that executes a task. Dropping it kills it; it is also killed when the thread that started it
 /// ends, or the program does.
@@ -151,14 +150,7 @@ impl Process {
 
     /// Its exit status, or `None` where it has not ended in time.
     fn wait_end(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
-        let until = Instant::now() + limit;
-        loop {
-            let status = self.child.try_wait().board(|| "cannot wait for a process".to_owned())?;
-            if status.is_some() || Instant::now() >= until {
-                return Ok(status);
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
+        ended_within(&mut self.child, limit).board(|| "cannot wait for a process".to_owned())
     }
 
     /// The error of a process that ended where it should not have.

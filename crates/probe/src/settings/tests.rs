@@ -2,6 +2,7 @@
 
 use super::*;
 use pocketstone_testing::wait::until;
+use std::time::Instant;
 
 fn tree() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -69,13 +70,13 @@ fn a_command_that_does_not_end_is_killed_with_what_it_started() {
     let mut command = Command::new("sh");
     command.args(["-c", "sleep 30 & echo $!; wait"]).stdout(Stdio::piped()).process_group(0);
     let mut child = command.spawn().unwrap();
-    assert_eq!(ended_within(&mut child, Duration::from_secs(3)).unwrap(), None);
+    assert_eq!(ended_or_killed(&mut child, Duration::from_secs(3)).unwrap(), None);
     // The pipe ends with the last of them.
     let mut said = String::new();
     child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(said.trim().parse::<u32>().is_ok(), "{said}");
     let mut quick = Command::new("false").process_group(0).spawn().unwrap();
-    assert_eq!(ended_within(&mut quick, LIMIT).unwrap().and_then(|status| status.code()), Some(1));
+    assert_eq!(ended_or_killed(&mut quick, LIMIT).unwrap().and_then(|status| status.code()), Some(1));
 }
 
 #[test]

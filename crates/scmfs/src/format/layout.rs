@@ -149,18 +149,18 @@ impl Layout {
         }
         let bytes = options.bytes.unwrap_or(region_bytes);
         if bytes > region_bytes {
-            return Err(refuse(format!("a volume of {bytes} bytes on a region of {region_bytes}")));
+            return Err(refuse(format!("a volume of {bytes} bytes on a region of {region_bytes} bytes")));
         }
         // Small pages have numbers of 32 bits.
         let limit = u64::from(u32::MAX) * u64::from(g.page_bytes);
         let max_bytes = options.max_bytes.unwrap_or(bytes.saturating_mul(16).min(limit).max(bytes));
         if max_bytes < bytes {
-            let message = format!("a volume of {bytes} bytes cannot have the maximum size {max_bytes}");
-            return Err(MediumError::refused(message).hint("--max-size must be at least --size").into());
+            let message = format!("a volume of {bytes} bytes cannot have a maximum size of {max_bytes} bytes");
+            return Err(MediumError::refused(message).hint("`max_bytes` must be at least `bytes`").into());
         }
         if max_bytes > limit {
             return Err(MediumError::refused(format!("a maximum size of {max_bytes} bytes is too large"))
-                .hint(format!("with pages of {} bytes the limit is {limit}", g.page_bytes))
+                .hint(format!("with pages of {} bytes the limit is {limit} bytes", g.page_bytes))
                 .into());
         }
         let inodes = options.inodes.unwrap_or((bytes / 16384).clamp(16, u64::from(u32::MAX / 2)) as u32);
@@ -171,7 +171,7 @@ impl Layout {
         if layout.segments(bytes) < 2 {
             let least = layout.data_at + 2 * layout.huge;
             return Err(MediumError::refused(format!("a volume of {bytes} bytes is too small"))
-                .hint(format!("with {inodes} inodes it requires {least} bytes; see --size and --inodes"))
+                .hint(format!("with {inodes} inodes it requires {least} bytes: use more `bytes`, or fewer `inodes`"))
                 .into());
         }
         Ok((layout, bytes))

@@ -317,7 +317,7 @@ fn is_old() -> Error {
 }
 
 fn foreign(medium: &Medium, why: String) -> Error {
-    MediumError::refused(format!("{} is not an SCMFS volume: {why}", medium.region().describe()))
+    MediumError::refused(format!("{} is not an SCMFS volume: {why}", medium.region().name()))
         .hint("create one with `scmfs mkfs REGION`")
         .into()
 }

@@ -145,12 +145,15 @@ impl Volume {
         store.writable()?;
         let mut superblock = store.superblock();
         if bytes < superblock.bytes {
-            let message = format!("a volume of {} bytes cannot shrink to {bytes}", superblock.bytes);
+            let message = format!("a volume of {} bytes cannot shrink to {bytes} bytes", superblock.bytes);
             return Err(MediumError::refused(message).hint("create a smaller volume and copy the files").into());
         }
         if bytes > superblock.max_bytes {
-            let message = format!("the volume's tables cover {} bytes; {bytes} is too large", superblock.max_bytes);
-            return Err(MediumError::refused(message).hint("use a larger --max-size with mkfs").into());
+            let message =
+                format!("the volume's tables cover {} bytes; {bytes} bytes are too many", superblock.max_bytes);
+            return Err(MediumError::refused(message)
+                .hint("create a volume with a larger `max_bytes`, and copy the files")
+                .into());
         }
         if bytes > store.medium.bytes() {
             store.medium.grow(bytes)?;
@@ -163,6 +166,11 @@ impl Volume {
         self.parts.space.alloc().grow(segments);
         store.set_segments(segments);
         Ok(())
+    }
+
+    /// What it was called when it was created; often nothing.
+    pub fn label(&self) -> String {
+        self.parts.store.superblock().label.clone()
     }
 
     /// Space usage.
