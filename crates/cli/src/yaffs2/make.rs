@@ -141,12 +141,10 @@ fn fill(path: &Path, layout: &ImageLayout, blocks: u32, inband_tags: bool) -> Re
     let volume = Volume::open(Box::new(nand), &options)?;
     let user = rustix::process::geteuid();
     // A user could not do anything in a directory of root's.
-    let owner = SetAttr {
-        permissions: Some(0o755),
-        uid: Some(user.as_raw()),
-        gid: Some(rustix::process::getegid().as_raw()),
-        ..SetAttr::default()
-    };
+    let owner = SetAttr::default()
+        .permissions(Some(0o755))
+        .uid(Some(user.as_raw()))
+        .gid(Some(rustix::process::getegid().as_raw()));
     // Pages of a block beside those of its summary.
     for _ in 0..volume.statfs()?.blocks / u64::from(blocks) {
         volume.set_attributes(ROOT, &owner)?;
