@@ -48,7 +48,7 @@ impl<V: Operations> FileSystem<V> {
     ///
     /// # Errors
     /// As [`OpenOptions::open`].
-    pub fn open(&self, path: impl AsRef<[u8]>) -> Result<File<'_, V>> {
+    pub fn open(&self, path: impl AsRef<[u8]>) -> Result<File<&V>> {
         OpenOptions::new().read(true).open(self, path)
     }
 
@@ -56,7 +56,7 @@ impl<V: Operations> FileSystem<V> {
     ///
     /// # Errors
     /// As [`OpenOptions::open`].
-    pub fn create(&self, path: impl AsRef<[u8]>) -> Result<File<'_, V>> {
+    pub fn create(&self, path: impl AsRef<[u8]>) -> Result<File<&V>> {
         OpenOptions::new().write(true).create(true).truncate(true).open(self, path)
     }
 
