@@ -99,6 +99,13 @@ fn bash_completes_boards_devices_and_studies_that_there_are_now() {
     let all = [&["host"][..], &boards].concat();
     assert_eq!(bash_offers(&prefix, &["run", "governors", "--board", ""]), all);
     assert_eq!(bash_offers(&prefix, &["study", "new", "s.toml", "--workload", "postm"]), ["postmark"]);
+    assert_eq!(bash_offers(&prefix, &["study", "new", "s.toml", "--file-systems", "jffs2,ubif"]), ["jffs2,ubifs"]);
+    assert_eq!(bash_offers(&prefix, &["run", "--set", "file_sy"]), ["file_system="]);
+    assert_eq!(bash_offers(&prefix, &["history", "--metric", "page_pro"]), ["page_programs"]);
+    for words in [&["tlb"][..], &["advise", "huge-pages"]] {
+        let asked = [words, &["--processor", "cortex-a1"]].concat();
+        assert_eq!(bash_offers(&prefix, &asked), ["cortex-a15"]);
+    }
     // A board of the user's, and a study in this folder, from now on.
     let own = prefix.path("home/.config/pocketstone/boards");
     fs::create_dir_all(&own).expect("a folder");
