@@ -98,7 +98,7 @@ build:
 
 # The extension is a library for the SQLite of others.
 deb: build
-	@$(RUST) cargo build $(LOCKED) --release -p pocketstone-sqlite-extension && scripts/deb $(PACKAGES)
+	@$(RUST) cargo build $(LOCKED) --release -p pocketstone-sqlite-extension -p pocketstone-scmfs-c && scripts/deb $(PACKAGES)
 
 static:
 	@$(RUST) scripts/java && scripts/static $(PACKAGES)

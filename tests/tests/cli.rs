@@ -291,7 +291,13 @@ fn completions_are_scripts_that_shells_read() {
         lab(folder.path(), &["completions", shell]).ends_with(0).says(&["POCKETSTONE_COMPLETE", "pocketstone"]);
     }
     // What the scripts ask, in the form that is the simplest to ask without a shell.
-    for (words, offered) in [("run --dry", "--dry-run"), ("flash", "flashmon"), ("compare --max", "--max-regression")] {
+    for (words, offered) in [
+        ("run --dry", "--dry-run"),
+        ("flash", "flashmon"),
+        ("compare --max", "--max-regression"),
+        ("run --set page_cache=co", "page_cache=cold"),
+        ("run --set file_system=jffs2,scmfs-f", "file_system=jffs2,scmfs-fuse"),
+    ] {
         let asked: Vec<&str> = ["--", "pocketstone"].into_iter().chain(words.split(' ')).collect();
         run(pocketstone(folder.path(), &asked).env("POCKETSTONE_COMPLETE", "fish")).ends_with(0).says(&[offered]);
     }

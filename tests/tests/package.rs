@@ -99,6 +99,13 @@ fn bash_completes_boards_devices_and_studies_that_there_are_now() {
     let all = [&["host"][..], &boards].concat();
     assert_eq!(bash_offers(&prefix, &["run", "governors", "--board", ""]), all);
     assert_eq!(bash_offers(&prefix, &["study", "new", "s.toml", "--workload", "postm"]), ["postmark"]);
+    assert_eq!(bash_offers(&prefix, &["study", "new", "s.toml", "--file-systems", "jffs2,ubif"]), ["jffs2,ubifs"]);
+    assert_eq!(bash_offers(&prefix, &["run", "--set", "file_sy"]), ["file_system="]);
+    assert_eq!(bash_offers(&prefix, &["history", "--metric", "page_pro"]), ["page_programs"]);
+    for words in [&["tlb"][..], &["advise", "huge-pages"]] {
+        let asked = [words, &["--processor", "cortex-a1"]].concat();
+        assert_eq!(bash_offers(&prefix, &asked), ["cortex-a15"]);
+    }
     // A board of the user's, and a study in this folder, from now on.
     let own = prefix.path("home/.config/pocketstone/boards");
     fs::create_dir_all(&own).expect("a folder");
@@ -127,6 +134,47 @@ fn zsh_and_fish_complete_the_same_names() {
     let mut zsh = Command::new("zsh");
     zsh.args(["-f", "-c", script]).env("PATH", &path).env("HOME", prefix.path("home"));
     run(zsh.current_dir(prefix.path("work"))).says(&["virt-nand"]);
+}
+
+/// The targets of a page's links to other files.
+fn links(page: &str) -> Vec<String> {
+    let targets = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let files = targets.filter(|target| !target.contains("://") && !target.starts_with('#') && !target.contains(' '));
+    files.filter_map(|target| target.split('#').next().map(str::to_owned)).collect()
+}
+
+/// Every page below a folder.
+fn pages(folder: &Path) -> Vec<PathBuf> {
+    let found = run(Command::new("find").arg(folder).args(["-name", "*.md"])).ends_with(0);
+    found.out.lines().map(PathBuf::from).collect()
+}
+
+#[test]
+fn what_installed_pages_link_to_is_installed_and_so_are_all_licences() {
+    let prefix = Prefix::new();
+    run(Command::new(project().join("scripts/lay-out-documents")).arg(prefix.0.path())).ends_with(0);
+    let doc = prefix.path("share/doc/pocketstone");
+    let pages = pages(&doc);
+    assert!(pages.len() > 30, "{pages:?}");
+    let mut dead = Vec::new();
+    for page in &pages {
+        let text = fs::read_to_string(page).expect("a page");
+        let folder = page.parent().expect("a folder");
+        dead.extend(links(&text).into_iter().filter(|to| !folder.join(to).exists()).map(|to| (page.clone(), to)));
+    }
+    assert!(dead.is_empty(), "{dead:?}");
+    let guide = fs::read_to_string(doc.join("docs/guide.md")).expect("the guide");
+    let commands: Vec<&str> = guide.lines().filter(|line| line.starts_with("target/")).collect();
+    assert!(commands.is_empty(), "not where they are installed: {commands:?}");
+    for name in ["LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md", "copyright", "examples/app.db", "studies/scmfs.toml"]
+    {
+        assert!(doc.join(name).is_file(), "{name}");
+    }
+    assert!(prefix.path("include/scmfs.h").is_file());
+    let notices = fs::read_to_string(doc.join("THIRD-PARTY")).expect("the licences of others");
+    for part in ["SQLite", "\nrusqlite 0.", "\nserde 1.", "The OpenLDAP Public License", "Apache License"] {
+        assert!(notices.contains(part), "{part}");
+    }
 }
 
 /// A fresh Debian with the package in it.
@@ -235,6 +283,8 @@ fn the_package_has_a_runner_for_each_processor_and_pleases_lintian() {
         };
         assert_eq!(u16::from_le_bytes([runner[18], runner[19]]), machine, "{triple}");
     }
+    let library = folder.path().join("usr/lib/scmfs/libscmfs.so");
+    assert_eq!(library.exists(), built.with_file_name("libscmfs.so").exists(), "{}", library.display());
     for study in ["androsh.toml", "androsh/androsh.sh"] {
         assert!(folder.path().join("usr/share/pocketstone/studies").join(study).is_file(), "{study}");
     }

@@ -7,7 +7,7 @@ use pocketstone_core::chip::{Change, Cut, Survivor};
 use pocketstone_core::log::FlashKind;
 use pocketstone_core::pattern::Pattern;
 use pocketstone_core::volume::{FileSystem, Medium, Volume};
-use pocketstone_media::nand::{ImageLayout, ImageNand};
+use pocketstone_media::nand::{Access, ImageLayout, ImageNand};
 use pocketstone_testing::{Skip, amount, or_skip, say};
 use pocketstone_tests::command::{lab, write};
 use pocketstone_tests::results::{repeats_with, value};
@@ -130,7 +130,7 @@ fn by_library(image: Vec<u8>) -> Vec<Survivor> {
     let path = folder.path().join("image");
     std::fs::write(&path, image).expect("the image is written");
     let layout = ImageLayout::linux(2048, 64).expect("a layout");
-    let nand = ImageNand::open(&path, true, Some(&layout)).expect("an image");
+    let nand = ImageNand::open(&path, Access::Read, Some(&layout)).expect("an image");
     let options = OpenOptions::default().read_only(true);
     let volume = Yaffs2::open(Box::new(nand), &options).expect("a volume").into_file_system();
     (0..4u32)

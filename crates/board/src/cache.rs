@@ -1,8 +1,9 @@
 //! The cache of downloaded and built artifacts.
 
+use pocketstone_core::Result;
 use pocketstone_core::bytes::hexadecimal;
 use pocketstone_core::error::Context;
-use pocketstone_core::{Error, Result};
+use pocketstone_probe::own_folder;
 use rustix::fs::FlockOperation;
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -15,19 +16,22 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The user's cache: `$POCKETSTONE_CACHE`, else `pocketstone` in `$XDG_CACHE_HOME` or `~/.cache`.
+    /// The user's cache: `$POCKETSTONE_CACHE`, else `pocketstone` in `$XDG_CACHE_HOME` or `~/.cache`; for who has no
+    /// home, such as a service, the user's own folder in /var/tmp.
     ///
     /// # Errors
-    /// `ErrorKind::User` if it cannot be created.
+    /// `ErrorKind::User` if it cannot be created; `ErrorKind::Board` if one in /var/tmp is somebody else's.
     pub fn of_user() -> Result<Self> {
         let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        Self::at(&Self::root_of_user(variable, Path::new("/var/tmp"))?)
+    }
+
+    fn root_of_user(variable: impl Fn(&str) -> Option<PathBuf>, shared: &Path) -> Result<PathBuf> {
         let root = variable("POCKETSTONE_CACHE")
             .or_else(|| variable("XDG_CACHE_HOME").map(|c| c.join("pocketstone")))
-            .or_else(|| variable("HOME").map(|h| h.join(".cache/pocketstone")))
-            .ok_or_else(|| {
-                Error::user("HOME is not set, so there is no place for the cache").hint("set POCKETSTONE_CACHE=DIR")
-            })?;
-        Self::at(&root)
+            .or_else(|| variable("HOME").map(|h| h.join(".cache/pocketstone")));
+        // What is in a cache is executed: where everybody can make folders it has to be the user's own.
+        root.map_or_else(|| own_folder(shared, "pocketstone-cache"), Ok)
     }
 
     /// A cache in a folder of one's choice.
@@ -158,6 +162,22 @@ mod tests {
         }
         cache.prune("things", 250);
         assert!(!things.join("old").exists() && things.join("middle").exists() && things.join("new").exists());
+    }
+
+    #[test]
+    fn who_has_no_home_has_a_cache_of_their_own() {
+        let shared = tempfile::tempdir().unwrap();
+        let root = |set: &[(&str, &str)]| {
+            let variable = |name: &str| set.iter().find(|(of, _)| *of == name).map(|(_, value)| PathBuf::from(value));
+            Cache::root_of_user(variable, shared.path()).unwrap()
+        };
+        let (home, xdg, own) = (("HOME", "/h"), ("XDG_CACHE_HOME", "/x"), ("POCKETSTONE_CACHE", "/c"));
+        assert_eq!(root(&[home, xdg, own]), Path::new("/c"));
+        assert_eq!(root(&[home, xdg]), Path::new("/x/pocketstone"));
+        assert_eq!(root(&[home]), Path::new("/h/.cache/pocketstone"));
+        let user = rustix::process::geteuid().as_raw();
+        assert_eq!(root(&[]), shared.path().join(format!("pocketstone-cache-{user}")));
+        assert!(root(&[]).is_dir());
     }
 
     #[test]

@@ -158,7 +158,8 @@ pub struct RunArguments {
     pub files: Option<PathBuf>,
     /// With a program: a factor of docs/studies.md and its values, such as file_system=jffs2,ubifs or page_cache=cold;
     /// repeatable
-    #[arg(long, value_name = "FACTOR=VALUE,...", requires = "program", conflicts_with = "study")]
+    #[arg(long, value_name = "FACTOR=VALUE,...", requires = "program", conflicts_with = "study",
+        add = ArgValueCompleter::new(names::settings))]
     pub set: Vec<String>,
     /// With a program: number of runs of each combination, each with its seed in POCKETSTONE_SEED [default: 5]
     #[arg(long, value_name = "N", requires = "program", conflicts_with = "study")]
@@ -257,7 +258,7 @@ pub struct HistoryArguments {
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(names::boards))]
     pub board: Option<String>,
     /// A metric (docs/results.md); repeatable [default: those that the study judges]
-    #[arg(long = "metric", value_name = "NAME")]
+    #[arg(long = "metric", value_name = "NAME", add = ArgValueCandidates::new(names::metrics))]
     pub metrics: Vec<String>,
     /// Also write it as a page
     #[arg(long, short, value_name = "FILE.html")]
@@ -461,14 +462,14 @@ pub struct TlbArguments {
     #[arg(long, value_name = "NAME", default_value = "virt-nand")]
     pub board: String,
     /// The processor: a profile of kind tlb in devices/, or its file; repeatable
-    #[arg(long, value_name = "P", default_value = "cortex-a15")]
+    #[arg(long, value_name = "P", default_value = "cortex-a15", add = ArgValueCandidates::new(names::processors))]
     pub processor: Vec<String>,
     /// Files to put beside the command on the volume before it runs, a folder or a tar file. Without it, a program that
     /// is named by its path is put there itself
     #[arg(long, value_name = "PATH")]
     pub files: Option<PathBuf>,
     /// A factor of docs/studies.md and its value, such as file_system=ubifs; repeatable
-    #[arg(long, value_name = "FACTOR=VALUE")]
+    #[arg(long, value_name = "FACTOR=VALUE", add = ArgValueCompleter::new(names::settings))]
     pub set: Vec<String>,
     /// Split the misses among the command's threads, in a run that is traced
     #[arg(long)]
@@ -485,7 +486,7 @@ pub struct TlbArguments {
 #[derive(Debug, Args)]
 pub struct AdviseHugePagesArguments {
     /// The processor: i5-750 (the SCMFS thesis's), cortex-a15, cortex-a55, cortex-a76, zen-4 or golden-cove
-    #[arg(long, value_name = "NAME", default_value = "cortex-a76")]
+    #[arg(long, value_name = "NAME", default_value = "cortex-a76", add = ArgValueCandidates::new(names::processors))]
     pub processor: String,
     /// Size of the file, 4KiB to 4GiB
     #[arg(long, value_name = "SIZE", default_value = "100MiB", value_parser = parse_bytes)]
@@ -531,10 +532,10 @@ pub struct StudyNewArguments {
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(names::workloads))]
     pub workload: Option<String>,
     /// The file systems, separated by commas [default: what the board usually has]
-    #[arg(long, value_name = "NAME,...")]
+    #[arg(long, value_name = "NAME,...", add = ArgValueCompleter::new(names::volumes))]
     pub file_systems: Option<String>,
     /// A factor of docs/studies.md and its values, such as requests=16,64; repeatable
-    #[arg(long, value_name = "FACTOR=VALUE,...")]
+    #[arg(long, value_name = "FACTOR=VALUE,...", add = ArgValueCompleter::new(names::settings))]
     pub set: Vec<String>,
     /// Number of seeds of each combination [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

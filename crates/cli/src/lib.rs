@@ -3,13 +3,14 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod attributes;
+mod man;
 pub mod mounts;
 
-use pocketstone_core::error::Context;
+pub use man::man;
+
 use pocketstone_core::{Error, Result};
 use std::io::ErrorKind::BrokenPipe;
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
@@ -136,17 +137,6 @@ pub fn completions(command: &clap::Command, shell: Shell) -> Result<()> {
         .map_err(|e| Error::bug("cannot write a completion script").because(e))?;
     say!("{}", String::from_utf8_lossy(&text).trim_end());
     Ok(())
-}
-
-/// Writes a command's man pages to a folder and returns the first one's path.
-///
-/// # Errors
-/// `ErrorKind::User` if the folder cannot be written to.
-pub fn man(command: clap::Command, folder: &Path) -> Result<PathBuf> {
-    let first = folder.join(format!("{}.1", command.get_name()));
-    std::fs::create_dir_all(folder).user(|| format!("cannot create {}", folder.display()))?;
-    clap_mangen::generate_to(command, folder).user(|| format!("cannot write man pages to {}", folder.display()))?;
-    Ok(first)
 }
 
 #[cfg(test)]

@@ -153,7 +153,7 @@ impl<V: InProcess> Tree for VolumeTree<V> {
 
     fn set_owner(&self, file: &VolumeFile<'_, V>) -> Result<()> {
         // What this process makes in a volume is root's.
-        let change = SetAttr { uid: Some(0), gid: Some(0), ..SetAttr::default() };
+        let change = SetAttr::default().uid(Some(0)).gid(Some(0));
         let changed = self.0.set_attributes(self.0.ino(file), &change);
         changed.map(drop).board(|| "the volume cannot change attributes".into())
     }

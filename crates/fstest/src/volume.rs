@@ -102,15 +102,15 @@ fn run<S: Subject>(volume: &S::Volume, files: &mut OpenFiles<S>, op: &Op) -> Res
     let none = SetAttr::default();
     match op {
         Op::SetSize(path, size) => match volume.attributes(walk_to(volume, path)?)?.kind {
-            FileType::Regular | FileType::Directory => change(path, SetAttr { size: Some(*size), ..none }),
+            FileType::Regular | FileType::Directory => change(path, none.size(Some(*size))),
             _ => Ok(Outcome::Skipped),
         },
-        Op::Chmod(path, permissions) => change(path, SetAttr { permissions: Some(*permissions), ..none }),
-        Op::Chown(path, uid, gid) => change(path, SetAttr { uid: Some(*uid), gid: Some(*gid), ..none }),
+        Op::Chmod(path, permissions) => change(path, none.permissions(Some(*permissions))),
+        Op::Chown(path, uid, gid) => change(path, none.uid(Some(*uid)).gid(Some(*gid))),
         Op::Times(path, read, changed) => {
             // Parts of a second are lost, towards the past.
             let (atime_ns, mtime_ns) = (Some(read * NS + NS - 1), Some(changed * NS + 1));
-            change(path, SetAttr { atime_ns, mtime_ns, ..none })
+            change(path, none.atime_ns(atime_ns).mtime_ns(mtime_ns))
         }
         Op::Stat(path) => Ok(node(&volume.attributes(walk_to(volume, path)?)?)),
         Op::ReadLink(path) => Ok(Outcome::Bytes(volume.read_link(walk_to(volume, path)?)?)),
@@ -163,7 +163,7 @@ fn on_names<S: Subject>(volume: &S::Volume, files: &mut OpenFiles<S>, op: &Op) -
     match op {
         Op::Create(path, kind, permissions, slot) => {
             let (directory, name) = parent_of(volume, path)?;
-            let file = volume.create_file(directory, name, &Meta { kind: *kind, ..Meta::file(*permissions) })?;
+            let file = volume.create_file(directory, name, &Meta::file(*permissions).kind(*kind))?;
             let outcome = node(&volume.attributes(volume.ino(&file))?);
             match slot {
                 Some(slot) => keep(volume, files, *slot, file)?,

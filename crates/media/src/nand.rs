@@ -16,6 +16,15 @@ pub use simulated::{Counters, SimulatedNand, SimulatedOptions, Tear, Timing};
 use crate::{Error, Result};
 use std::fmt;
 
+/// What a chip is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reading alone, beside others who read.
+    Read,
+    /// Reading and writing, alone.
+    Write,
+}
+
 /// A chip's sizes. A page's number counts from the chip's start: block x `pages_per_block` + page in block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {

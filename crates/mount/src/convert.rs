@@ -86,16 +86,15 @@ pub(crate) fn change(given: &SetAttributes, collects: bool) -> SetAttr {
     };
     let owner = given.uid.is_some() || given.gid.is_some();
     let times_alone = given.mode.is_none() && !owner && given.size.is_none();
-    SetAttr {
-        permissions: given.mode.map(|mode| (mode & 0o7777) as u16),
-        uid: given.uid,
-        gid: given.gid,
-        size: given.size,
-        atime_ns: given.atime.map(given_ns),
-        mtime_ns: given.mtime.map(given_ns),
-        ctime_ns: given.ctime.map(time_ns),
-        implied: times_alone && (by_clock || is_collected(given)),
-    }
+    SetAttr::default()
+        .permissions(given.mode.map(|mode| (mode & 0o7777) as u16))
+        .uid(given.uid)
+        .gid(given.gid)
+        .size(given.size)
+        .atime_ns(given.atime.map(given_ns))
+        .mtime_ns(given.mtime.map(given_ns))
+        .ctime_ns(given.ctime.map(time_ns))
+        .implied(times_alone && (by_clock || is_collected(given)))
 }
 
 #[cfg(test)]

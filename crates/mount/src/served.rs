@@ -136,7 +136,7 @@ impl<V: Mountable> Served<V> {
         let ahead = self.direct.as_ref().is_some_and(|direct| direct.kernel_told(attr.ino));
         let attr = if ahead { self.volume.attributes(attr.ino).unwrap_or(attr) } else { attr };
         let size = self.kept_size(attr.ino).unwrap_or(attr.size);
-        let attr = Attr { size, ..attr };
+        let attr = attr.size(size);
         let stored_to = self.direct.as_ref().is_some_and(|direct| direct.is_stored_to(attr.ino));
         let told = convert::attributes(&attr);
         Attributes { kept: told.kept && !stored_to, ..told }
@@ -248,7 +248,7 @@ impl<V: Mountable> Served<V> {
                 permissions |= S_ISGID;
             }
         }
-        Ok(Meta { kind, permissions, umask: (umask & 0o777) as u16, uid: request.uid, gid, rdev })
+        Ok(Meta::file(permissions).kind(kind).umask((umask & 0o777) as u16).uid(request.uid).gid(gid).rdev(rdev))
     }
 
     /// A hold on what a name refers to, if the kernel knows it: losing its last name must not free its
@@ -285,7 +285,7 @@ impl<V: Mountable> Served<V> {
             let permissions = self.volume.attributes_of(file)?.permissions;
             let kept = Self::without_privileges(permissions);
             if kept != permissions {
-                let change = SetAttr { permissions: Some(kept), implied: true, ..SetAttr::default() };
+                let change = SetAttr::default().permissions(Some(kept)).implied(true);
                 self.volume.set_attributes(ino, &change)?;
                 self.mode_changed(ino);
             }
@@ -336,7 +336,7 @@ impl<V: Mountable> Served<V> {
     pub fn list_some(&self, ino: Ino, offset: u64) -> Result<Vec<Entry>> {
         let mut entries = Vec::with_capacity(SOME);
         self.list(ino, offset, &mut |name: &[u8], ino, kind, cookie| {
-            entries.push(Entry { name: name.to_vec(), ino, kind, cookie });
+            entries.push(Entry::new(name.to_vec(), ino, kind, cookie));
             entries.len() < SOME
         })?;
         Ok(entries)

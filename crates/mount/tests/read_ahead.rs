@@ -59,24 +59,7 @@ fn attributes(ino: Ino) -> Result<Attr> {
         FILE => (FileType::Regular, 0o644, FILE_PAGES * PAGE),
         _ => return Err(Error::NotFound),
     };
-    let (atime_ns, mtime_ns, ctime_ns, btime_ns) = (0, 0, 0, 0);
-    let (generation, links, uid, gid, rdev, allocated) = (0, 1, 0, 0, 0, 0);
-    Ok(Attr {
-        ino,
-        generation,
-        kind,
-        permissions,
-        links,
-        uid,
-        gid,
-        rdev,
-        size,
-        allocated,
-        atime_ns,
-        mtime_ns,
-        ctime_ns,
-        btime_ns,
-    })
+    Ok(Attr::new(ino, kind).permissions(permissions).size(size))
 }
 
 impl Operations for Slow {
@@ -120,7 +103,7 @@ impl Operations for Slow {
     }
     fn read_directory(&self, _: Ino, cookie: u64, take: &mut dyn FnMut(&Entry) -> bool) -> Result<()> {
         if cookie == 0 {
-            take(&Entry { name: b"file".to_vec(), ino: FILE, kind: FileType::Regular, cookie: 1 });
+            take(&Entry::new(b"file".to_vec(), FILE, FileType::Regular, 1));
         }
         Ok(())
     }
@@ -153,7 +136,7 @@ impl Operations for Slow {
         Ok(())
     }
     fn statfs(&self) -> Result<Statfs> {
-        Ok(Statfs { block_bytes: 4096, blocks: 512, free_blocks: 0, available_blocks: 0, inodes: 2, free_inodes: 0 })
+        Ok(Statfs::new(4096).blocks(512).inodes(2))
     }
 }
 

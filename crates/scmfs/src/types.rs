@@ -31,6 +31,7 @@ pub enum Threshold {
 }
 
 /// The sizes a volume is laid out in.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Geometry {
     /// A small page in bytes: a power of two, at least 256.
@@ -41,7 +42,14 @@ pub struct Geometry {
 
 impl Default for Geometry {
     fn default() -> Geometry {
-        Geometry { page_bytes: 4096, huge_bytes: 2 << 20 }
+        Geometry::new(4096, 2 << 20)
+    }
+}
+
+impl Geometry {
+    /// Small pages and huge pages of these sizes.
+    pub const fn new(page_bytes: u32, huge_bytes: u32) -> Geometry {
+        Geometry { page_bytes, huge_bytes }
     }
 }
 

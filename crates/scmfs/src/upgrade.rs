@@ -87,7 +87,7 @@ fn read_old(medium: &Medium) -> Result<Old> {
 /// The same volume's superblock in format 2, in use. Its sequence number is such that the far copy is next.
 fn converted(old: &Old, medium: &Medium) -> Result<Superblock> {
     let b = &old.bytes;
-    let geometry = Geometry { page_bytes: get_u32(b, 12), huge_bytes: get_u32(b, 16) };
+    let geometry = Geometry::new(get_u32(b, 12), get_u32(b, 16));
     let (page, huge) = (u64::from(geometry.page_bytes), u64::from(geometry.huge_bytes));
     let (inodes, bytes, old_max) = (get_u32(b, 20), get_u64(b, 24), get_u64(b, 32));
     let sane = geometry.page_bytes.is_power_of_two()

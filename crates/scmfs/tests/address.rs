@@ -43,7 +43,7 @@ fn a_volume_that_would_grow_larger_than_the_address_space() {
     let bytes = 4 << 20;
     let options = MapOptions::default().reserve_bytes(2 * bytes);
     let create = CreateOptions::default().max_bytes(3 * bytes).inodes(16);
-    let geometry = pocketstone_scmfs::Geometry { page_bytes: 4096, huge_bytes: 64 << 10 };
+    let geometry = pocketstone_scmfs::Geometry::new(4096, 64 << 10);
     let create = create.geometry(geometry);
     let region = Mapped::create(&path, bytes, &options).expect("a region");
     Volume::create(Box::new(region), &create).expect("a volume");

@@ -47,7 +47,7 @@ fn names_belong_to_namespaces() {
     let plain = file(&volume, b"file", 0o644);
     let folder = volume.create_directory(ROOT, b"folder", &Meta::directory(0o755)).expect("a directory").ino;
     let link = volume.create_symlink(ROOT, b"link", b"file", 0, 0).expect("a link").ino;
-    let fifo = Meta { kind: FileType::Fifo, ..Meta::file(0o600) };
+    let fifo = Meta::file(0o600).kind(FileType::Fifo);
     let fifo = volume.create_file(ROOT, b"fifo", &fifo).expect("a fifo").ino();
     for name in [&b"trusted.a"[..], b"security.capability", b"user.a"] {
         for ino in [plain, folder, link, fifo] {
@@ -95,7 +95,7 @@ fn a_list_that_a_mode_can_say_becomes_the_mode() {
     set_acl(&volume, ino, ACL_ACCESS, &acl::value(0o670, 7)).expect("it is set");
     assert_eq!(permissions(&volume, ino), 0o4670);
     assert_eq!(volume.list_xattrs(ino).expect("a list"), [ACL_ACCESS]);
-    let change = SetAttr { permissions: Some(0o2604), ..SetAttr::default() };
+    let change = SetAttr::default().permissions(Some(0o2604));
     volume.set_attributes(ino, &change).expect("chmod");
     assert_eq!(volume.get_xattr(ino, ACL_ACCESS).expect("a list"), acl::value(0o604, 7));
     volume.set_acl(ino, ACL_ACCESS, &acl::value(0o775, 7), true).expect("it is set");
@@ -128,7 +128,7 @@ fn lists_are_refused_where_there_can_be_none() {
 fn the_umask_counts_unless_a_directory_says_what_is_made_in_it() {
     let (shared, volume) = start();
     let folder = volume.create_directory(ROOT, b"folder", &Meta::directory(0o777)).expect("a directory").ino;
-    let masked = |permissions| Meta { umask: 0o027, ..Meta::file(permissions) };
+    let masked = |permissions| Meta::file(permissions).umask(0o027);
     let plain = volume.create_file(folder, b"plain", &masked(0o4666)).expect("a file").attributes();
     assert_eq!(plain.permissions, 0o4640);
     set_acl(&volume, folder, ACL_DEFAULT, &acl::value(0o752, 5)).expect("it is set");
@@ -192,16 +192,16 @@ const OF_A_FILE: [(&str, bool, Change); 27] = [
     ("open to append", true, |v| open(v, |f| f.may_write(true))),
     ("shorten", false, |v| open(v, |f| f.truncate(0))),
     ("lengthen", false, |v| open(v, |f| f.truncate(99))),
-    ("set the size", false, |v| attributes(v, SetAttr { size: Some(1), ..SetAttr::default() })),
+    ("set the size", false, |v| attributes(v, SetAttr::default().size(Some(1)))),
     ("reserve", true, |v| open(v, |f| f.allocate(Allocate::Extend, 0, 900))),
     ("reserve and keep the size", true, |v| open(v, |f| f.allocate(Allocate::KeepSize, 0, 2900))),
     ("punch", false, |v| open(v, |f| f.allocate(Allocate::PunchHole, 0, 2))),
     ("zero", false, |v| open(v, |f| f.allocate(Allocate::Zero, 0, 2))),
-    ("chmod", false, |v| attributes(v, SetAttr { permissions: Some(0), ..SetAttr::default() })),
-    ("chown", false, |v| attributes(v, SetAttr { uid: Some(3), ..SetAttr::default() })),
-    ("chgrp", false, |v| attributes(v, SetAttr { gid: Some(3), ..SetAttr::default() })),
-    ("set times", false, |v| attributes(v, SetAttr { mtime_ns: Some(3), ..SetAttr::default() })),
-    ("touch", true, |v| attributes(v, SetAttr { mtime_ns: Some(3), implied: true, ..SetAttr::default() })),
+    ("chmod", false, |v| attributes(v, SetAttr::default().permissions(Some(0)))),
+    ("chown", false, |v| attributes(v, SetAttr::default().uid(Some(3)))),
+    ("chgrp", false, |v| attributes(v, SetAttr::default().gid(Some(3)))),
+    ("set times", false, |v| attributes(v, SetAttr::default().mtime_ns(Some(3)))),
+    ("touch", true, |v| attributes(v, SetAttr::default().mtime_ns(Some(3)).implied(true))),
     ("set an attribute", false, |v| set(v, at(v, "/d/f"), b"user.b")),
     ("remove an attribute", false, |v| v.remove_xattr(at(v, "/d/f"), b"user.a")),
     ("set a list", false, |v| set_acl(v, at(v, "/d/f"), ACL_ACCESS, &acl::value(0o777, 7))),
@@ -281,7 +281,7 @@ fn what_was_written_before_a_file_was_protected_can_still_be_stored() {
     let mut bytes = [0; 9];
     assert_eq!(open.read_at(&mut bytes, 0).expect("it can be read"), 5);
     assert_eq!(&bytes[..5], b"1abc5");
-    let fifo = Meta { kind: FileType::Fifo, ..Meta::file(0o600) };
+    let fifo = Meta::file(0o600).kind(FileType::Fifo);
     let fifo = volume.create_file(ROOT, b"fifo", &fifo).expect("a fifo").ino();
     assert_eq!(errno(volume.protect(fifo, Protection::default())), EOPNOTSUPP);
 }

@@ -126,7 +126,7 @@ fn a_first_version_does_not_come_back_after_half_of_all_sequence_numbers() {
     let appended: Change = |_, file, _| assert_eq!(file.append(&[2]).expect("space").0, 1);
     let changed: Change = |volume, file, step| {
         let permissions = Some((0o600 + step % 8) as u16);
-        volume.set_attributes(file.ino(), &SetAttr { permissions, ..SetAttr::default() }).expect("it is there");
+        volume.set_attributes(file.ino(), &SetAttr::default().permissions(permissions)).expect("it is there");
     };
     for (change, bytes) in [(appended, 100 + 64), (changed, 100)] {
         let shape = Shape::tiny(128 << 10);

@@ -19,7 +19,7 @@ fn volume() -> (Shared, Ino) {
 
 fn volume_of(bytes: u64, small_bytes: u64) -> (Shared, Ino) {
     let shared = Shared::new(bytes);
-    let geometry = Geometry { page_bytes: PAGE as u32, huge_bytes: HUGE as u32 };
+    let geometry = Geometry::new(PAGE as u32, HUGE as u32);
     let threshold = Threshold::Bytes(2048);
     let create = CreateOptions::default()
         .inodes(INODES)

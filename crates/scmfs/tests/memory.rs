@@ -13,7 +13,7 @@ const HUGE: u32 = 8 * PAGE;
 fn what_a_volume_in_memory_is_given_it_has_when_it_is_opened_again() {
     for checksums in [false, true] {
         let shared = Shared::new(64 << 10);
-        let geometry = Geometry { page_bytes: PAGE, huge_bytes: HUGE };
+        let geometry = Geometry::new(PAGE, HUGE);
         let create = CreateOptions::default().geometry(geometry).checksums(checksums).inodes(16);
         Volume::create(shared.region(), &create).expect("a volume");
         let options = OpenOptions::default().null_files(2).fixed_clock_ns(1);

@@ -28,7 +28,7 @@ struct Ground {
 
 impl Ground {
     fn new(checksums: bool) -> (Ground, Volume) {
-        let geometry = Geometry { page_bytes: 256, huge_bytes: 16 << 10 };
+        let geometry = Geometry::new(256, 16 << 10);
         let threshold = Threshold::Bytes(20_000);
         let create = CreateOptions::default().geometry(geometry).threshold(threshold).inodes(64).checksums(checksums);
         let ground = Ground::of(BYTES, &create);
@@ -232,7 +232,7 @@ fn where_a_write_does_more_than_storing_stores_are_not_allowed() {
     assert!(seen.last().writable);
     let (ino, locked) = (file.ino(), Protection { append_only: false, immutable: true });
     for (mode, allowed) in [(0o4755, false), (0o2755, false), (0o755, true)] {
-        let change = SetAttr { permissions: Some(mode), ..Default::default() };
+        let change = SetAttr::default().permissions(Some(mode));
         volume.set_attributes(ino, &change).unwrap();
         assert_eq!(seen.last().writable, allowed, "{mode:o}");
     }
@@ -273,7 +273,7 @@ fn the_time_of_a_store_is_there_for_whoever_looks_and_never_comes_after_what_was
     assert_eq!(volume.lookup(ROOT, b"file").unwrap().mtime_ns, first + 20);
     // Nobody has looked at this one when another time is set.
     seen.write(first + 30);
-    let earlier = SetAttr { mtime_ns: Some(first - 1000), ..SetAttr::default() };
+    let earlier = SetAttr::default().mtime_ns(Some(first - 1000));
     volume.set_attributes(ino, &earlier).unwrap();
     assert_eq!(*seen.written.lock().unwrap(), None);
     assert_eq!(file.attributes().mtime_ns, first - 1000);

@@ -8,7 +8,7 @@ use pocketstone_scmfs::{
     dump, repair,
 };
 
-const GEOMETRY: Geometry = Geometry { page_bytes: 256, huge_bytes: 4096 };
+const GEOMETRY: Geometry = Geometry::new(256, 4096);
 
 fn volume() -> Shared {
     let shared = Shared::new(1 << 20);
@@ -186,10 +186,8 @@ fn what_is_lost_is_named_with_its_size() {
     photo.write_at(&[8; 100], 0).expect("space");
     let ino = photo.ino();
     drop(photo);
-    v.set_attributes(ino, &pocketstone_scmfs::SetAttr { permissions: Some(0o600), ..Default::default() })
-        .expect("there");
-    v.set_attributes(ino, &pocketstone_scmfs::SetAttr { permissions: Some(0o640), ..Default::default() })
-        .expect("there");
+    v.set_attributes(ino, &pocketstone_scmfs::SetAttr::default().permissions(Some(0o600))).expect("there");
+    v.set_attributes(ino, &pocketstone_scmfs::SetAttr::default().permissions(Some(0o640))).expect("there");
     v.close().expect("closed");
     let at = inode_at(&shared, ino);
     flip(&shared, at + 40);

@@ -22,7 +22,7 @@ fn options() -> OpenOptions {
 
 fn volume(page_bytes: u32, bytes: u64) -> Vec<u8> {
     let shared = Shared::new(bytes);
-    let geometry = Geometry { page_bytes, huge_bytes: page_bytes * 8 };
+    let geometry = Geometry::new(page_bytes, page_bytes * 8);
     let create = CreateOptions::default().inodes(32).geometry(geometry).threshold(Threshold::Bytes(8192));
     Volume::create(shared.region(), &create).expect("a volume");
     let volume = Volume::open(shared.region(), &options()).expect("it opens");

@@ -92,7 +92,7 @@ impl Drop for Over<'_> {
 fn copy_under_load(copies: u64, seed: u64) {
     let file = tempfile::NamedTempFile::new_in(memory()).expect("a file");
     let region = Mapped::create(file.path(), REGION_BYTES, &MapOptions::default().overwrite(true));
-    let geometry = Geometry { page_bytes: 512, huge_bytes: 8192 };
+    let geometry = Geometry::new(512, 8192);
     let threshold = Threshold::Bytes(4096);
     let create = CreateOptions::default().inodes(256).geometry(geometry).threshold(threshold);
     let region = region.expect("a region");

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 
 /// Small, as each state is an image of it.
 const BYTES: u64 = 3 << 20;
-const GEOMETRY: Geometry = Geometry { page_bytes: 1024, huge_bytes: 32 << 10 };
+const GEOMETRY: Geometry = Geometry::new(1024, 32 << 10);
 
 /// What one transaction does: the number is from the seed.
 type Kind = (&'static str, fn(&mut Connection, u64) -> rusqlite::Result<()>);

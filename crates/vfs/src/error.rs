@@ -34,7 +34,7 @@ pub enum Error {
     BadHandle,
     /// Too many symbolic links (ELOOP).
     TooManySymlinks,
-    /// Another process is changing it (EBUSY).
+    /// It is in use, or another process is changing it (EBUSY).
     Busy,
     /// Beyond the maximum file size (EFBIG).
     TooLarge,
@@ -124,7 +124,7 @@ impl fmt::Display for Error {
             Error::Denied => "permission denied",
             Error::BadHandle => "the file is not open for this operation",
             Error::TooManySymlinks => "too many symbolic links",
-            Error::Busy => "another process is changing it",
+            Error::Busy => "it is in use",
             Error::TooLarge => "beyond the maximum file size",
             Error::NoSpace => "no space left on the volume",
             Error::NoAttribute => "no such extended attribute",

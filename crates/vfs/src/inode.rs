@@ -1,5 +1,6 @@
 //! Inodes, their attributes, names.
 
+use crate::setters;
 use serde::{Deserialize, Serialize};
 
 /// An inode number. The root directory is [`ROOT`].
@@ -64,6 +65,7 @@ impl FileType {
 }
 
 /// Initial attributes of a new inode.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
     /// The kind of object.
@@ -90,9 +92,12 @@ impl Meta {
     pub fn directory(permissions: u16) -> Meta {
         Meta { kind: FileType::Directory, ..Meta::file(permissions) }
     }
+
+    setters! { kind: FileType, umask: u16, uid: u32, gid: u32, rdev: u32 }
 }
 
 /// An inode's attributes.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Attr {
     /// Inode number.
@@ -125,7 +130,45 @@ pub struct Attr {
     pub btime_ns: TimeNs,
 }
 
+impl Attr {
+    /// Those of an inode with one link, and zeros.
+    pub fn new(ino: Ino, kind: FileType) -> Attr {
+        Attr {
+            ino,
+            generation: 0,
+            kind,
+            permissions: 0,
+            links: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size: 0,
+            allocated: 0,
+            atime_ns: 0,
+            mtime_ns: 0,
+            ctime_ns: 0,
+            btime_ns: 0,
+        }
+    }
+
+    setters! {
+        generation: u32,
+        permissions: u16,
+        links: u32,
+        uid: u32,
+        gid: u32,
+        rdev: u32,
+        size: u64,
+        allocated: u64,
+        atime_ns: TimeNs,
+        mtime_ns: TimeNs,
+        ctime_ns: TimeNs,
+        btime_ns: TimeNs,
+    }
+}
+
 /// Attributes to change; `None` leaves one unchanged.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SetAttr {
     /// Permission bits.
@@ -146,6 +189,19 @@ pub struct SetAttr {
     pub implied: bool,
 }
 
+impl SetAttr {
+    setters! {
+        permissions: Option<u16>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime_ns: Option<TimeNs>,
+        mtime_ns: Option<TimeNs>,
+        ctime_ns: Option<TimeNs>,
+        implied: bool,
+    }
+}
+
 /// The protection of an inode, as set by chattr(1).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Protection {
@@ -156,6 +212,7 @@ pub struct Protection {
 }
 
 /// One name in a directory.
+#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The name.
@@ -166,6 +223,13 @@ pub struct Entry {
     pub kind: FileType,
     /// The cookie to continue `read_directory` after this entry. Stable while the entry exists.
     pub cookie: u64,
+}
+
+impl Entry {
+    /// A name in a directory, and the cookie to continue after it.
+    pub fn new(name: Vec<u8>, ino: Ino, kind: FileType, cookie: u64) -> Entry {
+        Entry { name, ino, kind, cookie }
+    }
 }
 
 /// What to do if the new name exists.
@@ -219,6 +283,7 @@ pub enum SetXattr {
 }
 
 /// File system statistics, as in statvfs(3).
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statfs {
     /// Unit of the next three fields.
@@ -233,6 +298,15 @@ pub struct Statfs {
     pub inodes: u64,
     /// Free inodes.
     pub free_inodes: u64,
+}
+
+impl Statfs {
+    /// Those of a volume that has nothing.
+    pub fn new(block_bytes: u32) -> Statfs {
+        Statfs { block_bytes, blocks: 0, free_blocks: 0, available_blocks: 0, inodes: 0, free_inodes: 0 }
+    }
+
+    setters! { blocks: u64, free_blocks: u64, available_blocks: u64, inodes: u64, free_inodes: u64 }
 }
 
 #[cfg(test)]

@@ -125,7 +125,7 @@ pub trait Operations {
     /// # Errors
     /// `TooLarge`, `NoSpace`, `ReadOnly`, `NotPermitted`; `IsDirectory`, `Invalid` if not a regular file.
     fn truncate(&self, handle: &Self::Handle, size: u64) -> Result<()> {
-        let change = SetAttr { size: Some(size), ..SetAttr::default() };
+        let change = SetAttr::default().size(Some(size));
         self.set_attributes(self.ino(handle), &change).map(drop)
     }
 
@@ -146,4 +146,100 @@ pub trait Operations {
     /// # Errors
     /// `Medium` if the volume is unavailable.
     fn statfs(&self) -> Result<Statfs>;
+}
+
+impl<V: Operations> Operations for &V {
+    type Handle = V::Handle;
+
+    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
+        V::lookup(self, parent, name)
+    }
+
+    fn parent(&self, directory: Ino) -> Result<Ino> {
+        V::parent(self, directory)
+    }
+
+    fn attributes(&self, ino: Ino) -> Result<Attr> {
+        V::attributes(self, ino)
+    }
+
+    fn set_attributes(&self, ino: Ino, change: &SetAttr) -> Result<Attr> {
+        V::set_attributes(self, ino, change)
+    }
+
+    fn create_file(&self, parent: Ino, name: &[u8], meta: &Meta) -> Result<Self::Handle> {
+        V::create_file(self, parent, name, meta)
+    }
+
+    fn create_directory(&self, parent: Ino, name: &[u8], meta: &Meta) -> Result<Attr> {
+        V::create_directory(self, parent, name, meta)
+    }
+
+    fn create_symlink(&self, parent: Ino, name: &[u8], target: &[u8], uid: u32, gid: u32) -> Result<Attr> {
+        V::create_symlink(self, parent, name, target, uid, gid)
+    }
+
+    fn read_link(&self, ino: Ino) -> Result<Vec<u8>> {
+        V::read_link(self, ino)
+    }
+
+    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
+        V::link(self, ino, parent, name)
+    }
+
+    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        V::unlink(self, parent, name)
+    }
+
+    fn remove_directory(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        V::remove_directory(self, parent, name)
+    }
+
+    fn rename(&self, from: Ino, name: &[u8], to: Ino, new_name: &[u8], how: Rename) -> Result<()> {
+        V::rename(self, from, name, to, new_name, how)
+    }
+
+    fn read_directory(&self, ino: Ino, cookie: u64, take: &mut dyn FnMut(&Entry) -> bool) -> Result<()> {
+        V::read_directory(self, ino, cookie, take)
+    }
+
+    fn open(&self, ino: Ino) -> Result<Self::Handle> {
+        V::open(self, ino)
+    }
+
+    fn release(&self, handle: Self::Handle) {
+        V::release(self, handle)
+    }
+
+    fn ino(&self, handle: &Self::Handle) -> Ino {
+        V::ino(self, handle)
+    }
+
+    fn read_at(&self, handle: &Self::Handle, into: &mut [u8], offset: u64) -> Result<usize> {
+        V::read_at(self, handle, into, offset)
+    }
+
+    fn write_at(&self, handle: &Self::Handle, from: &[u8], offset: u64) -> Result<usize> {
+        V::write_at(self, handle, from, offset)
+    }
+
+    fn append(&self, handle: &Self::Handle, from: &[u8]) -> Result<(usize, u64)> {
+        V::append(self, handle, from)
+    }
+
+    fn truncate(&self, handle: &Self::Handle, size: u64) -> Result<()> {
+        V::truncate(self, handle, size)
+    }
+
+    fn sync(&self, handle: &Self::Handle) -> Result<()> {
+        V::sync(self, handle)
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        V::sync_all(self)
+    }
+
+    fn statfs(&self) -> Result<Statfs> {
+        V::statfs(self)
+    }
 }

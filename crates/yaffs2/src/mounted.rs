@@ -136,14 +136,12 @@ impl Mounted {
         let log = &self.files.tree.log;
         let good = log.blocks.all().count() as u64 - u64::from(log.blocks.dead);
         let free = log.blocks.free() - self.files.reserve();
-        Statfs {
-            block_bytes: log.chip.data_bytes() as u32,
-            blocks: good * u64::from(log.shape.entries),
-            free_blocks: free.max(0) as u64,
-            available_blocks: free.max(0) as u64,
-            inodes: u64::from(LARGEST_OBJECT),
-            free_inodes: u64::from(LARGEST_OBJECT - self.files.tree.objects.count()).min(free.max(0) as u64),
-        }
+        Statfs::new(log.chip.data_bytes() as u32)
+            .blocks(good * u64::from(log.shape.entries))
+            .free_blocks(free.max(0) as u64)
+            .available_blocks(free.max(0) as u64)
+            .inodes(u64::from(LARGEST_OBJECT))
+            .free_inodes(u64::from(LARGEST_OBJECT - self.files.tree.objects.count()).min(free.max(0) as u64))
     }
 
     /// Space usage.

@@ -155,7 +155,7 @@ fn a_hole_behind_two_gigabytes_stays_one() {
         let file = volume.create_file(ROOT, b"file", &Meta::file(0o600)).unwrap().ino();
         volume.open(file).unwrap().write_at(&[9; 4000], FAR + 10 * chunk).unwrap();
         for size in [FAR + chunk, FAR + 100 * chunk] {
-            volume.set_attributes(file, &SetAttr { size: Some(size), ..SetAttr::default() }).unwrap();
+            volume.set_attributes(file, &SetAttr::default().size(Some(size))).unwrap();
         }
         volume.sync_all().unwrap();
         volume.abandon();

@@ -1,6 +1,6 @@
 //! Files that are open: what they keep, and for how long.
 
-use pocketstone_media::nand::{Geometry, ImageLayout, ImageNand, SimulatedNand, SimulatedOptions};
+use pocketstone_media::nand::{Access, Geometry, ImageLayout, ImageNand, SimulatedNand, SimulatedOptions};
 use pocketstone_vfs::{Error, Meta, Operations, ROOT};
 use pocketstone_yaffs2::{OpenOptions, Volume};
 
@@ -46,7 +46,7 @@ fn what_is_written_while_the_volume_is_closed_is_there_or_refused() {
     for round in 0..50 {
         ImageNand::create(&path, &layout, 16).expect("an image");
         let open = || {
-            let chip = ImageNand::open(&path, false, Some(&layout)).expect("the image");
+            let chip = ImageNand::open(&path, Access::Write, Some(&layout)).expect("the image");
             Volume::open(Box::new(chip), &OpenOptions::default()).expect("a volume")
         };
         let volume = open();

@@ -38,7 +38,7 @@ fn what_was_written_is_there_after_a_checkpoint_and_after_a_scan() {
         volume.create_symlink(ROOT, b"link", b"folder/file", 1, 2).unwrap();
         volume.link(file, ROOT, b"second name").unwrap();
         volume.set_xattr(file, b"user.key", b"value", SetXattr::Create).unwrap();
-        volume.create_file(ROOT, b"pipe", &Meta { kind: FileType::Fifo, ..Meta::file(0o600) }).unwrap();
+        volume.create_file(ROOT, b"pipe", &Meta::file(0o600).kind(FileType::Fifo)).unwrap();
         volume.close().unwrap();
         for by in [MountedBy::Checkpoint, MountedBy::Scan] {
             let checkpoint_read = by == MountedBy::Checkpoint;
@@ -92,8 +92,8 @@ fn overwriting_for_long_collects_garbage_and_keeps_the_files() {
         assert!(read(&volume, *file) == *content);
     }
     let (file, content) = &mut contents[0];
-    volume.set_attributes(*file, &SetAttr { size: Some(1000), ..SetAttr::default() }).unwrap();
-    volume.set_attributes(*file, &SetAttr { size: Some(50_000), ..SetAttr::default() }).unwrap();
+    volume.set_attributes(*file, &SetAttr::default().size(Some(1000))).unwrap();
+    volume.set_attributes(*file, &SetAttr::default().size(Some(50_000))).unwrap();
     content[1000..].fill(0);
     content.truncate(50_000);
     volume.rename(ROOT, b"file 0", ROOT, b"file 1", Rename::Replace).unwrap();

@@ -85,7 +85,7 @@ fn fill(arguments: &MkfsArguments, there: Option<&Metadata>, bytes: u64, mut cre
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     if !user.is_root() {
         // A user could not do anything in a directory of root's.
-        let owner = SetAttr { uid: Some(user.as_raw()), gid: Some(group.as_raw()), ..SetAttr::default() };
+        let owner = SetAttr::default().uid(Some(user.as_raw())).gid(Some(group.as_raw()));
         let volume = region::volume(path, false)?;
         volume.set_attributes(ROOT, &owner).and_then(|_| volume.close()).user(cannot)?;
     }

@@ -4,7 +4,7 @@ use crate::arguments::{ChipArguments, LayoutArguments};
 use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
-use pocketstone_media::nand::{ImageLayout, ImageNand, MtdNand, Nand, yaffs1};
+use pocketstone_media::nand::{Access, ImageLayout, ImageNand, MtdNand, Nand, yaffs1};
 use pocketstone_vfs::{MediumError, MediumErrorKind};
 use pocketstone_yaffs2::{ByteOrder, Missing, OpenOptions, Volume, byte_order};
 use rustix::fs::{FlockOperation, flock};
@@ -33,10 +33,13 @@ pub fn is_device(path: &Path) -> bool {
 }
 
 /// Opens an MTD device; nobody else who asks may work on it meanwhile.
-pub fn device(path: &Path, read_only: bool) -> Result<(MtdNand, File)> {
-    let nand = MtdNand::open(path, read_only)?;
+pub fn device(path: &Path, access: Access) -> Result<(MtdNand, File)> {
+    let nand = MtdNand::open(path, access)?;
     let file = File::open(path).board(|| format!("cannot open {}", path.display()))?;
-    let how = if read_only { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
+    let how = match access {
+        Access::Read => FlockOperation::NonBlockingLockShared,
+        Access::Write => FlockOperation::NonBlockingLockExclusive,
+    };
     match flock(&file, how) {
         Err(Errno::WOULDBLOCK) => Err(Error::user(format!("{} is in use", path.display()))
             .hint("unmount it (yaffs2 umount DIR), or stop the command that uses it")),
@@ -74,40 +77,40 @@ pub fn layout(given: &LayoutArguments) -> Result<ImageLayout> {
 }
 
 /// An image; whether its tags are in the pages, and whether they have error correction, where it tells.
-fn image(chip: &ChipArguments, read_only: bool) -> Result<(ImageNand, Option<(bool, bool)>)> {
+fn image(chip: &ChipArguments, access: Access) -> Result<(ImageNand, Option<(bool, bool)>)> {
     let (path, given) = (&chip.path, &chip.layout);
     if given.page.is_some() {
-        return Ok((of_given_layout(chip, read_only)?, None));
+        return Ok((of_given_layout(chip, access)?, None));
     }
     if let Some(option) = given.spare.and(Some("spare")).or(given.spare_offset.and(Some("spare-offset"))) {
         return Err(Error::user(format!("`{option}` is given without `page`")).hint("give the size of a page, too"));
     }
-    if !read_only && (chip.inband_tags || chip.no_tags_ecc || given.pages_per_block.is_some()) {
+    if access == Access::Write && (chip.inband_tags || chip.no_tags_ecc || given.pages_per_block.is_some()) {
         not_otherwise(chip, None)?;
     }
-    let nand = ImageNand::open(path, read_only, None).map_err(with_options)?;
+    let nand = ImageNand::open(path, access, None).map_err(with_options)?;
     let seen = nand.inband_tags().zip(nand.tags_ecc());
     let nand = match given.pages_per_block {
         Some(pages_per_block) => {
             let layout = ImageLayout { pages_per_block, ..nand.layout() };
             // It is locked until here.
             drop(nand);
-            ImageNand::open(path, read_only, Some(&layout))?
+            ImageNand::open(path, access, Some(&layout))?
         }
-        None if nand.is_block_certain() == Some(false) => of_blocks_by_checkpoint(path, nand, read_only, seen)?,
+        None if nand.is_block_certain() == Some(false) => of_blocks_by_checkpoint(path, nand, access, seen)?,
         None => nand,
     };
     Ok((nand, seen))
 }
 
 /// An image of the layout that was given: to be written only if it is certainly no other.
-fn of_given_layout(chip: &ChipArguments, read_only: bool) -> Result<ImageNand> {
+fn of_given_layout(chip: &ChipArguments, access: Access) -> Result<ImageNand> {
     let layout = layout(&chip.layout)?;
     match not_otherwise(chip, Some(&layout)) {
-        Err(other) if read_only => note("warning", other.message()),
+        Err(other) if access == Access::Read => note("warning", other.message()),
         outcome => outcome?,
     }
-    Ok(ImageNand::open(&chip.path, read_only, Some(&layout))?)
+    Ok(ImageNand::open(&chip.path, access, Some(&layout))?)
 }
 
 /// An image that does not tell how many pages a block has: as its checkpoint says, and without one as it was opened,
@@ -115,16 +118,16 @@ fn of_given_layout(chip: &ChipArguments, read_only: bool) -> Result<ImageNand> {
 fn of_blocks_by_checkpoint(
     path: &Path,
     nand: ImageNand,
-    read_only: bool,
+    access: Access,
     seen: Option<(bool, bool)>,
 ) -> Result<ImageNand> {
     let layout = nand.layout();
     // Readers share its lock; a writer has it alone.
-    let nand = read_only.then_some(nand);
+    let nand = (access == Access::Read).then_some(nand);
     let is_built = nand.as_ref().is_some_and(ImageNand::is_built);
     let found = if is_built { None } else { by_checkpoint(path, &layout, seen)? };
     match (found, nand) {
-        (Some(layout), _) => Ok(ImageNand::open(path, read_only, Some(&layout))?),
+        (Some(layout), _) => Ok(ImageNand::open(path, access, Some(&layout))?),
         (None, Some(nand)) => Ok(nand),
         (None, None) => Err(Error::user(format!("{}: the number of pages per block is unknown", path.display()))
             .hint("pass --pages-per-block (often 64) or mount with pages-per-block=64, or open it read-only")),
@@ -135,7 +138,7 @@ fn of_blocks_by_checkpoint(
 /// layout destroys what is there.
 fn not_otherwise(chip: &ChipArguments, given: Option<&ImageLayout>) -> Result<()> {
     // One that tells nothing is laid out as one likes. Only tags with error correction are no accident.
-    let Ok(mut nand) = ImageNand::open(&chip.path, true, None) else { return Ok(()) };
+    let Ok(mut nand) = ImageNand::open(&chip.path, Access::Read, None) else { return Ok(()) };
     let options = OpenOptions::default().inband_tags(nand.inband_tags() == Some(true)).read_only(true);
     // That a big-endian one cannot be written is told by who opens it.
     let little = byte_order(&mut nand, &options).is_ok_and(|order| order == ByteOrder::Little);
@@ -172,7 +175,7 @@ fn by_checkpoint(path: &Path, layout: &ImageLayout, seen: Option<(bool, bool)>) 
     let options = OpenOptions::default().inband_tags(inband_tags).tags_ecc(tags_ecc).read_only(true);
     for pages_per_block in [64, 32, 128, 256, 512, 16] {
         let layout = ImageLayout { pages_per_block, ..*layout };
-        let nand = ImageNand::open(path, true, Some(&layout))?;
+        let nand = ImageNand::open(path, Access::Read, Some(&layout))?;
         // A chip of such blocks may be none that YAFFS2 can be on.
         if pocketstone_yaffs2::has_checkpoint(Box::new(nand), &options).is_ok_and(|has| has) {
             return Ok(Some(layout));
@@ -196,18 +199,19 @@ fn with_options(error: MediumError) -> MediumError {
 const SCANNED_HEADERS: u32 = 100_000;
 
 /// Opens a chip, and says how its tags are stored.
-pub fn open(chip: &ChipArguments, read_only: bool) -> Result<Opened> {
+pub fn open(chip: &ChipArguments, access: Access) -> Result<Opened> {
+    let read_only = access == Access::Read;
     let mut options =
         OpenOptions::default().read_only(read_only).inband_tags(chip.inband_tags).tags_ecc(!chip.no_tags_ecc);
     if is_device(&chip.path) {
-        let (mut nand, lock) = device(&chip.path, read_only)?;
+        let (mut nand, lock) = device(&chip.path, access)?;
         // For writing it is this machine's; the mount looks whether it can be.
         if read_only {
             options.byte_order = byte_order(&mut nand, &options).map_err(Error::from)?;
         }
         return Ok(Opened { nand: Box::new(nand), options, lock: Some(lock) });
     }
-    let (mut nand, seen) = image(chip, read_only)?;
+    let (mut nand, seen) = image(chip, access)?;
     if let Some((inband_tags, tags_ecc)) = seen {
         options.inband_tags |= inband_tags;
         options.tags_ecc &= tags_ecc;
@@ -226,7 +230,7 @@ pub fn open(chip: &ChipArguments, read_only: bool) -> Result<Opened> {
 
 /// A volume that is not mounted, to be looked at. Nothing is deleted from its lost+found.
 pub fn volume(given: &ChipArguments) -> Result<Volume> {
-    let Opened { nand, options, .. } = open(given, true)?;
+    let Opened { nand, options, .. } = open(given, Access::Read)?;
     let options = options.empty_lost_and_found(false).scanned_headers(SCANNED_HEADERS).cache_chunks(0);
     let volume = Volume::open(nand, &options).map_err(Error::from);
     let volume = volume.user(|| format!("cannot read {}", given.path.display()))?;

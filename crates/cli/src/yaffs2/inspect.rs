@@ -8,6 +8,7 @@ use pocketstone_cli::print_json;
 use pocketstone_core::error::Context;
 use pocketstone_core::units::format_bytes_rounded;
 use pocketstone_core::{Error, ErrorKind, Result};
+use pocketstone_media::nand::Access;
 use pocketstone_vfs::{Attr, FileType};
 use pocketstone_yaffs2::{DumpOptions, Operations, Severity, Volume};
 use std::io::Write;
@@ -15,7 +16,7 @@ use std::path::Path;
 
 pub fn fsck(given: &ChipArguments, json: bool) -> Result<u8> {
     let name = given.path.display();
-    let Opened { nand, options, lock: _lock } = chip::open(given, true)?;
+    let Opened { nand, options, lock: _lock } = chip::open(given, Access::Read)?;
     let report =
         pocketstone_yaffs2::check(nand, &options).map_err(Error::from).user(|| format!("cannot check {name}"))?;
     if json {
@@ -166,7 +167,7 @@ pub fn stat(given: &ChipArguments, path: Option<&Path>, json: bool) -> Result<u8
 }
 
 pub fn dump(given: &ChipArguments, block: Option<u32>, summary: bool) -> Result<u8> {
-    let Opened { nand, options, lock: _lock } = chip::open(given, true)?;
+    let Opened { nand, options, lock: _lock } = chip::open(given, Access::Read)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     // A reader that went away, as in `| head`, is no reason to fail, nor to go on.
     let mut line = |text: &str| writeln!(out, "{text}").is_ok();

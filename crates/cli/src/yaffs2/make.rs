@@ -7,7 +7,7 @@ use pocketstone_cli::mounts::not_a_directory;
 use pocketstone_core::error::Context;
 use pocketstone_core::units::format_bytes_rounded;
 use pocketstone_core::{Error, Result};
-use pocketstone_media::nand::{Geometry, ImageLayout, ImageNand, Nand};
+use pocketstone_media::nand::{Access, Geometry, ImageLayout, ImageNand, Nand};
 use pocketstone_vfs::{ROOT, SetAttr};
 use pocketstone_yaffs2::{OpenOptions, Operations, Volume};
 use std::os::unix::fs::MetadataExt;
@@ -27,7 +27,7 @@ fn device(arguments: &MkfsArguments) -> Result<u8> {
     if arguments.size.is_some() || arguments.layout.page.is_some() || arguments.layout.pages_per_block.is_some() {
         return Err(Error::user(format!("{name} has fixed sizes")).hint("omit them: the whole device is used"));
     }
-    let (mut nand, _lock) = chip::device(&arguments.path, false)?;
+    let (mut nand, _lock) = chip::device(&arguments.path, Access::Write)?;
     let geometry = nand.geometry();
     if !arguments.force {
         if let Some(block) = first_written(&mut nand)? {
@@ -103,7 +103,7 @@ fn image(arguments: &MkfsArguments) -> Result<u8> {
     enough_room(path, pages * layout.stride(), old.as_ref().map_or(0, |old| old.blocks() * 512))?;
     if old.is_some() {
         // Whoever is using it keeps it: a lock says so.
-        drop(ImageNand::open(path, false, Some(&ImageLayout { pages_per_block: 1, ..one_byte() }))?);
+        drop(ImageNand::open(path, Access::Write, Some(&ImageLayout { pages_per_block: 1, ..one_byte() }))?);
         std::fs::remove_file(path).user(|| format!("cannot remove {name}"))?;
     }
     let unfinished = Unfinished::beside(path)?;
@@ -141,12 +141,10 @@ fn fill(path: &Path, layout: &ImageLayout, blocks: u32, inband_tags: bool) -> Re
     let volume = Volume::open(Box::new(nand), &options)?;
     let user = rustix::process::geteuid();
     // A user could not do anything in a directory of root's.
-    let owner = SetAttr {
-        permissions: Some(0o755),
-        uid: Some(user.as_raw()),
-        gid: Some(rustix::process::getegid().as_raw()),
-        ..SetAttr::default()
-    };
+    let owner = SetAttr::default()
+        .permissions(Some(0o755))
+        .uid(Some(user.as_raw()))
+        .gid(Some(rustix::process::getegid().as_raw()));
     // Pages of a block beside those of its summary.
     for _ in 0..volume.statfs()?.blocks / u64::from(blocks) {
         volume.set_attributes(ROOT, &owner)?;
@@ -170,14 +168,14 @@ mod tests {
         let path = folder.path().join("image");
         mkfs(&arguments(&path, 16 << 20, 2048)).unwrap();
         let chip = ChipArguments { path, ..ChipArguments::default() };
-        assert!(chip::open(&chip, false).unwrap().options.tags_ecc);
+        assert!(chip::open(&chip, Access::Write).unwrap().options.tags_ecc);
         for layout in [LayoutArguments::default(), LayoutArguments { page: Some(2048), ..LayoutArguments::default() }] {
             let without = ChipArguments { no_tags_ecc: true, layout, ..chip.clone() };
-            let refused = chip::open(&without, false).err().unwrap();
+            let refused = chip::open(&without, Access::Write).err().unwrap();
             assert!(refused.message().contains("tags with error correction: another layout"), "{}", refused.message());
             assert!(refused.cure().unwrap().contains("omit"));
             // To look at it does no harm.
-            assert!(!chip::open(&without, true).unwrap().options.tags_ecc);
+            assert!(!chip::open(&without, Access::Read).unwrap().options.tags_ecc);
         }
     }
 

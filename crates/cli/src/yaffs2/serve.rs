@@ -7,6 +7,7 @@ use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::units::parse_bytes;
 use pocketstone_core::{Error, Result};
+use pocketstone_media::nand::Access;
 use pocketstone_mount::daemon::{self, Log};
 use pocketstone_mount::{Before, MountOptions, YAFFS2_KIND};
 use pocketstone_yaffs2::{OpenOptions, Volume};
@@ -112,7 +113,8 @@ pub fn mount(given: &MountArguments) -> Result<u8> {
     let path = arguments.chip.path.clone();
     let text = path.to_str().ok_or_else(|| Error::user(format!("{} is not UTF-8", path.display())))?;
     options.source = text.to_owned();
-    let Opened { nand, options: mut open, lock } = chip::open(&arguments.chip, options.read_only)?;
+    let access = if options.read_only { Access::Read } else { Access::Write };
+    let Opened { nand, options: mut open, lock } = chip::open(&arguments.chip, access)?;
     changes.into_iter().for_each(|change| change(&mut open));
     if arguments.fake {
         return Ok(0);

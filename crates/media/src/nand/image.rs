@@ -11,7 +11,7 @@ pub mod tags;
 mod tests;
 pub mod yaffs1;
 
-use super::{Fault, Geometry, Nand, Verdict};
+use super::{Access, Fault, Geometry, Nand, Verdict};
 use crate::locked::LockedFile;
 use crate::{Error, Result};
 use pages::Pages;
@@ -107,19 +107,19 @@ pub struct ImageNand {
 }
 
 impl ImageNand {
-    /// Opens an image read-only or for writing, and detects its layout if none is given.
+    /// Opens an image, and detects its layout if none is given.
     ///
     /// # Errors
     /// `Refused` if the file cannot be opened, is locked by a writer, is for writing and not a multiple of the page
     /// size, or its layout cannot be detected.
-    pub fn open(path: &Path, read_only: bool, layout: Option<&ImageLayout>) -> Result<ImageNand> {
-        let name = path.display().to_string();
+    pub fn open(path: &Path, access: Access, layout: Option<&ImageLayout>) -> Result<ImageNand> {
+        let (name, read_only) = (path.display().to_string(), access == Access::Read);
         let file = File::options().read(true).write(!read_only).open(path).refused(|| format!("cannot open {name}"))?;
         let metadata = file.metadata().refused(|| format!("cannot examine {name}"))?;
         if !metadata.is_file() {
             return Err(Error::refused(format!("{name} is not a file")).hint("specify an image file"));
         }
-        let file = lock(file, read_only, &name)?;
+        let file = lock(file, access, &name)?;
         let bytes = metadata.len();
         let (layout, found) = match layout {
             Some(layout) => (*layout, None),
@@ -156,7 +156,7 @@ impl ImageNand {
         let name = path.display().to_string();
         let blocks = block_count(u64::from(blocks), layout, &name)?;
         let file = File::options().read(true).write(true).create_new(true).open(path);
-        let file = lock(file.refused(|| format!("cannot create {name}"))?, false, &name)?;
+        let file = lock(file.refused(|| format!("cannot create {name}"))?, Access::Write, &name)?;
         let (layout, read_only, found) = (*layout, false, None);
         let (bytes, cut_bytes) = (0, 0);
         let (unsynced, changed, pages) = (false, true, Pages::default());
@@ -260,9 +260,9 @@ impl ImageNand {
     }
 }
 
-fn lock(file: File, read_only: bool, name: &str) -> Result<LockedFile> {
+fn lock(file: File, access: Access, name: &str) -> Result<LockedFile> {
     let file = LockedFile::new(file);
-    match file.lock(!read_only) {
+    match file.lock(access == Access::Write) {
         // Not every file system has locks: then there is none.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(file),
         Err(Errno::WOULDBLOCK) => {

@@ -9,7 +9,7 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-use super::{Fault, Geometry, Nand, RawChip, RawGeometry, Verdict};
+use super::{Access, Fault, Geometry, Nand, RawChip, RawGeometry, Verdict};
 use crate::{Error, Result};
 use pocketstone_vfs::Context;
 use requests::{AUTO_OOB, Info, Layout, OobRequest, RAW, ReadRequest, Stats, WriteRequest};
@@ -34,13 +34,17 @@ pub struct MtdNand {
 }
 
 impl MtdNand {
-    /// Opens a device such as `/dev/mtd0`, read-only or for writing.
+    /// Opens a device such as `/dev/mtd0`.
     ///
     /// # Errors
     /// `Refused` if it is not an MTD character device, or not NAND flash; `Failed` if it cannot be opened.
-    pub fn open(path: &Path, read_only: bool) -> Result<MtdNand> {
+    pub fn open(path: &Path, access: Access) -> Result<MtdNand> {
         let name = path.display().to_string();
-        let file = File::options().read(true).write(!read_only).open(path).failed(|| format!("cannot open {name}"))?;
+        let file = File::options()
+            .read(true)
+            .write(access == Access::Write)
+            .open(path)
+            .failed(|| format!("cannot open {name}"))?;
         let stranger = |error: Error| error.hint("specify an MTD character device, such as /dev/mtd0; see /proc/mtd");
         let kind = file.metadata().failed(|| format!("cannot examine {name}"))?;
         if !kind.file_type().is_char_device() {

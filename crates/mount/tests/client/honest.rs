@@ -5,7 +5,7 @@ use pocketstone_lease::message::Name;
 use pocketstone_lease::{Access, Outcome, Session};
 use pocketstone_mount::Unmounted;
 use pocketstone_scmfs::{Error, File, Volume};
-use pocketstone_vfs::{FileType, Meta, Operations, ROOT, Rename};
+use pocketstone_vfs::{Meta, Operations, ROOT, Rename};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -72,7 +72,7 @@ impl Honest {
     }
 
     fn create(&mut self, number: usize) {
-        let meta = Meta { kind: FileType::Regular, permissions: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
+        let meta = Meta::file(0o644);
         match self.volume.create_file(ROOT, NAMES[number], &meta) {
             Ok(file) => {
                 self.door.learn(file.ino());

@@ -2,7 +2,7 @@
 
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
-use pocketstone_media::nand::{Fault, MtdNand, Nand};
+use pocketstone_media::nand::{Access, Fault, MtdNand, Nand};
 use std::fs;
 use std::path::Path;
 
@@ -51,7 +51,7 @@ pub fn erase_for_jffs2(mtd: u32) -> Result<()> {
 /// # Errors
 /// `ErrorKind::Board` if there is none, or it is not raw NAND.
 pub fn chip(mtd: u32) -> Result<MtdNand> {
-    MtdNand::open(Path::new(&device_path(mtd)), false)
+    MtdNand::open(Path::new(&device_path(mtd)), Access::Write)
         .board(|| format!("the board has no MTD device {mtd}"))
         .map_err(|e| e.hint("check that the board's profile loads the module `nandsim`"))
 }

@@ -4,7 +4,7 @@
 use pocketstone_core::board::Places;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
-use pocketstone_media::nand::MtdNand;
+use pocketstone_media::nand::{Access, MtdNand};
 use pocketstone_mount::{MountOptions, Mounted, mount_null, mount_yaffs2};
 use pocketstone_yaffs2 as yaffs2;
 use procfs::process::{Process, all_processes};
@@ -169,7 +169,7 @@ pub fn threads(notes: &Path) -> Vec<u32> {
 /// `ErrorKind::User` if the device is not raw NAND; `ErrorKind::Board` if the volume cannot be opened, served or
 /// closed; otherwise as [`mount_yaffs2`].
 pub fn serve_yaffs2(device: &str, closed: &Path, at: &Path, say: impl Fn(&str)) -> Result<()> {
-    let chip = MtdNand::open(Path::new(device), false)?;
+    let chip = MtdNand::open(Path::new(device), Access::Write)?;
     let volume = yaffs2::Volume::open(Box::new(chip), &yaffs2::OpenOptions::default());
     let volume = volume.board(|| format!("cannot open the volume on {device}"))?;
     let (mounted, volume) = mount_yaffs2(volume, at, &options(device))?;

@@ -85,7 +85,7 @@ pub(crate) fn decode(directory: Ino, slot: u32, b: &[u8]) -> Option<Slot> {
     let name = &b[HEADER_BYTES..(HEADER_BYTES + length).min(b.len())];
     (whole && get_u32(b, 8) == crc32c::crc32c(name)).then(|| {
         let cookie = u64::from(slot) + 1;
-        Slot::Entry(Entry { name: name.to_vec(), ino, kind, cookie }, slots)
+        Slot::Entry(Entry::new(name.to_vec(), ino, kind, cookie), slots)
     })
 }
 

@@ -104,22 +104,19 @@ impl Record {
     pub fn attr(&self, ino: Ino, layout: &Layout) -> Attr {
         let pages = [self.run_pages, self.xattr_pages, self.list_pages, self.list_total].map(u64::from);
         let pages: u64 = pages.iter().sum();
-        Attr {
-            ino,
-            generation: self.generation,
-            kind: self.kind(),
-            permissions: self.mode & 0o7777,
-            links: self.links,
-            uid: self.uid,
-            gid: self.gid,
-            rdev: self.rdev,
-            size: self.size,
-            allocated: pages * layout.page + u64::from(self.segments) * layout.huge,
-            atime_ns: self.atime_ns,
-            mtime_ns: self.mtime_ns,
-            ctime_ns: self.ctime_ns,
-            btime_ns: self.btime_ns,
-        }
+        Attr::new(ino, self.kind())
+            .generation(self.generation)
+            .permissions(self.mode & 0o7777)
+            .links(self.links)
+            .uid(self.uid)
+            .gid(self.gid)
+            .rdev(self.rdev)
+            .size(self.size)
+            .allocated(pages * layout.page + u64::from(self.segments) * layout.huge)
+            .atime_ns(self.atime_ns)
+            .mtime_ns(self.mtime_ns)
+            .ctime_ns(self.ctime_ns)
+            .btime_ns(self.btime_ns)
     }
 
     pub fn encode(&self, ino: Ino, sequence: u32) -> [u8; VERSION_BYTES] {

@@ -121,7 +121,7 @@ impl Superblock {
             .hint("use a newer pocketstone; nothing was changed")
             .into());
         }
-        let geometry = Geometry { page_bytes: get_u32(b, 12), huge_bytes: get_u32(b, 16) };
+        let geometry = Geometry::new(get_u32(b, 12), get_u32(b, 16));
         let (inodes, bytes, max_bytes) = (get_u32(b, 20), get_u64(b, 24), get_u64(b, 32));
         let wrong = |what: &str| Err(Error::damaged(at, format!("a superblock with impossible {what}")));
         let sane = geometry.page_bytes.is_power_of_two()

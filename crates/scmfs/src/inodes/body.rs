@@ -249,7 +249,7 @@ mod tests {
     use crate::Geometry;
 
     fn body() -> Body {
-        let layout = Layout::new(1 << 20, 1 << 20, 16, Geometry { page_bytes: 256, huge_bytes: 2048 }, false);
+        let layout = Layout::new(1 << 20, 1 << 20, 16, Geometry::new(256, 2048), false);
         Body::new(&layout, &Record::default(), Vec::new())
     }
 

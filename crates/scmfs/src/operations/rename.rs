@@ -105,7 +105,7 @@ pub(crate) fn rename(
     match (how, target) {
         (Rename::Exchange, Some(target)) => exchange(parts, dirs, &source, &target).map(|()| None),
         (Rename::Whiteout { uid, gid, .. }, target) => {
-            let meta = Meta { kind: FileType::CharDevice, uid, gid, ..Meta::file(0) };
+            let meta = Meta::file(0).kind(FileType::CharDevice).uid(uid).gid(gid);
             move_name(parts, dirs, &source, new_name, target.as_ref(), Some(&meta))
         }
         (_, target) => move_name(parts, dirs, &source, new_name, target.as_ref(), None),

@@ -31,14 +31,12 @@ pub(crate) fn statfs(parts: &Parts) -> Statfs {
     let there = u64::from(layout.last_inode()) - idle * u64::from(per_chunk);
     let in_use = u64::from(layout.last_inode() - alloc.inodes.free_count()) - nulls;
     let runs = alloc.free_run_count();
-    Statfs {
-        block_bytes: layout.page as u32,
-        blocks: u64::from(alloc.segment_count()) * pages,
-        free_blocks,
-        available_blocks: available(parts, free_blocks, huge, runs, there - in_use),
-        inodes: there + could_be,
-        free_inodes: there - in_use + could_be,
-    }
+    Statfs::new(layout.page as u32)
+        .blocks(u64::from(alloc.segment_count()) * pages)
+        .free_blocks(free_blocks)
+        .available_blocks(available(parts, free_blocks, huge, runs, there - in_use))
+        .inodes(there + could_be)
+        .free_inodes(there - in_use + could_be)
 }
 
 /// Space usage.

@@ -440,7 +440,7 @@ mod tests {
     use crate::Geometry;
 
     fn alloc() -> Alloc {
-        let layout = Layout::new(1 << 20, 1 << 20, 100, Geometry { page_bytes: 256, huge_bytes: 4096 }, false);
+        let layout = Layout::new(1 << 20, 1 << 20, 100, Geometry::new(256, 4096), false);
         let mut alloc = Alloc::new(&layout, 10);
         assert!(alloc.claim_segment(0, SMALL_ZONE) && alloc.claim_segment(1, SMALL_ZONE));
         alloc
@@ -463,7 +463,7 @@ mod tests {
 
     #[test]
     fn free_runs_are_found_and_counted_page_by_page_or_word_by_word() {
-        let layout = Layout::new(4 << 20, 4 << 20, 100, Geometry { page_bytes: 256, huge_bytes: 16384 }, false);
+        let layout = Layout::new(4 << 20, 4 << 20, 100, Geometry::new(256, 16384), false);
         let mut random = pocketstone_random::Random::new(3);
         for used_of_8 in 0..=8 {
             // 5 huge pages of 64 pages, of which the fourth is a file's.
@@ -488,7 +488,7 @@ mod tests {
 
     #[test]
     fn scattered_pages_come_in_as_few_pieces_as_can_be_whatever_was_taken_and_freed_before() {
-        let layout = Layout::new(4 << 20, 4 << 20, 100, Geometry { page_bytes: 256, huge_bytes: 16384 }, false);
+        let layout = Layout::new(4 << 20, 4 << 20, 100, Geometry::new(256, 16384), false);
         let mut random = pocketstone_random::Random::new(7);
         let mut a = Alloc::new(&layout, 8);
         assert!([0, 1, 2, 4, 7].into_iter().all(|segment| a.claim_segment(segment, SMALL_ZONE)));

@@ -81,7 +81,23 @@ impl Volume {
         Ok(Volume { parts, collector, scrubber, scheduled, asked, left_open: false })
     }
 
-    /// Stores in-memory state and marks the volume clean. Open [`crate::File`]s can still be read.
+    /// Stores in-memory state and marks the volume clean. Open [`crate::File`]s can still be read; each keeps the
+    /// region in use, and locked, until it is dropped.
+    ///
+    /// ```
+    /// use pocketstone_scmfs::{CreateOptions, Meta, OpenOptions, Operations, ROOT, Volume};
+    ///
+    /// # fn main() -> pocketstone_scmfs::Result<()> {
+    /// # let (memory, _) = pocketstone_media::Pcm::new(16 << 20, &Default::default());
+    /// Volume::create(Box::new(memory.region()?), &CreateOptions::default())?;
+    /// let volume = Volume::open(Box::new(memory.region()?), &OpenOptions::default())?;
+    /// let file = volume.create_file(ROOT, b"kept", &Meta::file(0o644))?;
+    /// volume.close()?;
+    /// assert!(memory.region().is_err());
+    /// drop(file);
+    /// Volume::open(Box::new(memory.region()?), &OpenOptions::default())?.close()
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `Medium` if the medium cannot write back.

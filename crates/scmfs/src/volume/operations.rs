@@ -46,7 +46,7 @@ impl Operations for Volume {
     /// `TooManyLinks` if the directory above has as many as an inode can count.
     fn create_directory(&self, parent: Ino, name: &[u8], meta: &Meta) -> Result<Attr> {
         let _operation = self.parts.store.operation();
-        let meta = Meta { kind: FileType::Directory, ..*meta };
+        let meta = meta.kind(FileType::Directory);
         let node = create::create(&self.parts, parent, name, &meta, &[])?;
         Ok(let_go(&self.parts, node))
     }
@@ -60,7 +60,7 @@ impl Operations for Volume {
         if target.len() > TARGET_MAX {
             return Err(Error::NameTooLong);
         }
-        let meta = Meta { kind: FileType::Symlink, uid, gid, ..Meta::file(0o777) };
+        let meta = Meta::file(0o777).kind(FileType::Symlink).uid(uid).gid(gid);
         let node = create::create(&self.parts, parent, name, &meta, target)?;
         Ok(let_go(&self.parts, node))
     }

@@ -18,7 +18,7 @@ type Files = BTreeMap<String, Vec<u8>>;
 const BYTES: usize = 4 << 20;
 
 fn options() -> CreateOptions {
-    let geometry = Geometry { page_bytes: 512, huge_bytes: 64 << 10 };
+    let geometry = Geometry::new(512, 64 << 10);
     CreateOptions::default().geometry(geometry).inodes(256).uuid([7; 16])
 }
 

@@ -212,7 +212,7 @@ fn what_is_appended_is_there_and_what_comes_too_late_is_nowhere() {
 /// A volume that was made small has a small journal.
 #[test]
 fn more_huge_pages_behind_the_end_than_a_transaction_frees_are_given_up_all_the_same() {
-    let geometry = Geometry { page_bytes: 256, huge_bytes: 2048 };
+    let geometry = Geometry::new(256, 2048);
     let create = CreateOptions::default().geometry(geometry).threshold(Threshold::Bytes(1024)).inodes(16);
     let ground = Ground::of(BYTES, &create.bytes(128 << 10).max_bytes(BYTES));
     let volume = ground.open();

@@ -60,7 +60,7 @@ fn options() -> OpenOptions {
 impl Place {
     fn new() -> Place {
         let empty = Shared::new(REGION_BYTES);
-        let geometry = Geometry { page_bytes: 512, huge_bytes: 8 << 10 };
+        let geometry = Geometry::new(512, 8 << 10);
         let create = CreateOptions::default().geometry(geometry).inodes(16);
         Volume::create(empty.region(), &create).unwrap();
         let (recorder, log) = Recorder::new(&empty.image());

@@ -57,7 +57,7 @@ impl Base {
     }
 }
 
-const SMALL: Geometry = Geometry { page_bytes: 512, huge_bytes: 8192 };
+const SMALL: Geometry = Geometry::new(512, 8192);
 
 fn fill(volume: &Volume, directory: Ino, name: &str, bytes: usize) -> Result<Ino, Error> {
     let file = volume.create_file(directory, name.as_bytes(), &Meta::file(0o640))?;
@@ -164,7 +164,7 @@ fn crashed(seed: u64, count: u64) -> Vec<Base> {
 }
 
 pub fn bases(seed: u64) -> Vec<Base> {
-    let usual = Geometry { page_bytes: 4096, huge_bytes: 65536 };
+    let usual = Geometry::new(4096, 65536);
     let mut bases = vec![
         closed("fresh", SMALL, 128 << 10, 64, &[]),
         closed("many", SMALL, 512 << 10, 256, &[many]),

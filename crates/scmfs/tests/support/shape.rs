@@ -22,7 +22,7 @@ impl Shape {
             .max_bytes(region_bytes)
             .inodes(16)
             .threshold(Threshold::Bytes(1024))
-            .geometry(Geometry { page_bytes: 256, huge_bytes: 2048 })
+            .geometry(Geometry::new(256, 2048))
             .uuid(*b"pocketstone-test")
             .label("test");
         let open = OpenOptions::default().null_files(0).fixed_clock_ns(1);

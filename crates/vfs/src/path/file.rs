@@ -1,18 +1,27 @@
 use crate::{Attr, Error, Held, Operations, Result};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Deref;
 
-/// An open file with a position, released on drop.
+/// An open file with a position, released on drop. `P` points to the volume: a reference, or an `Arc`.
 ///
 /// There is no buffer: [`Write::flush`] does nothing, and [`File::sync_all`] makes written data durable.
-pub struct File<'a, V: Operations> {
-    handle: Held<&'a V>,
+pub struct File<P>
+where
+    P: Deref,
+    P::Target: Operations,
+{
+    handle: Held<P>,
     position: u64,
     read: bool,
     write: bool,
     append: bool,
 }
 
-impl<V: Operations> std::fmt::Debug for File<'_, V> {
+impl<P> std::fmt::Debug for File<P>
+where
+    P: Deref,
+    P::Target: Operations,
+{
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("File")
             .field("ino", &self.volume().ino(&self.handle))
@@ -21,22 +30,26 @@ impl<V: Operations> std::fmt::Debug for File<'_, V> {
     }
 }
 
-impl<'a, V: Operations> File<'a, V> {
-    pub(super) fn new(handle: Held<&'a V>, (read, write, append): (bool, bool, bool)) -> File<'a, V> {
+impl<P> File<P>
+where
+    P: Deref,
+    P::Target: Operations,
+{
+    pub(super) fn new(handle: Held<P>, (read, write, append): (bool, bool, bool)) -> File<P> {
         File { handle, position: 0, read, write, append }
     }
 
-    fn volume(&self) -> &V {
+    fn volume(&self) -> &P::Target {
         Held::volume(&self.handle)
     }
 
-    fn handle_for(&self, allowed: bool) -> Result<&V::Handle> {
+    fn handle_for(&self, allowed: bool) -> Result<&<P::Target as Operations>::Handle> {
         if allowed { Ok(&self.handle) } else { Err(Error::BadHandle) }
     }
 
     /// The file's handle, for operations of the volume that have none by path. What the file was opened for is not
     /// checked there.
-    pub fn handle(&self) -> &V::Handle {
+    pub fn handle(&self) -> &<P::Target as Operations>::Handle {
         &self.handle
     }
 
@@ -103,7 +116,11 @@ impl<'a, V: Operations> File<'a, V> {
     }
 }
 
-impl<V: Operations> Read for File<'_, V> {
+impl<P> Read for File<P>
+where
+    P: Deref,
+    P::Target: Operations,
+{
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let bytes = self.read_at(into, self.position)?;
         self.position += bytes as u64;
@@ -111,7 +128,11 @@ impl<V: Operations> Read for File<'_, V> {
     }
 }
 
-impl<V: Operations> Write for File<'_, V> {
+impl<P> Write for File<P>
+where
+    P: Deref,
+    P::Target: Operations,
+{
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         if self.append {
             let (bytes, end) = self.volume().append(&self.handle, from)?;
@@ -128,7 +149,11 @@ impl<V: Operations> Write for File<'_, V> {
     }
 }
 
-impl<V: Operations> Seek for File<'_, V> {
+impl<P> Seek for File<P>
+where
+    P: Deref,
+    P::Target: Operations,
+{
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let position = match to {
             SeekFrom::Start(offset) => Some(offset),

@@ -48,7 +48,7 @@ impl<V: Operations> FileSystem<V> {
     ///
     /// # Errors
     /// As [`OpenOptions::open`].
-    pub fn open(&self, path: impl AsRef<[u8]>) -> Result<File<'_, V>> {
+    pub fn open(&self, path: impl AsRef<[u8]>) -> Result<File<&V>> {
         OpenOptions::new().read(true).open(self, path)
     }
 
@@ -56,7 +56,7 @@ impl<V: Operations> FileSystem<V> {
     ///
     /// # Errors
     /// As [`OpenOptions::open`].
-    pub fn create(&self, path: impl AsRef<[u8]>) -> Result<File<'_, V>> {
+    pub fn create(&self, path: impl AsRef<[u8]>) -> Result<File<&V>> {
         OpenOptions::new().write(true).create(true).truncate(true).open(self, path)
     }
 
@@ -190,11 +190,12 @@ impl<V: Operations> FileSystem<V> {
     ///
     /// # Errors
     /// As rename(2): `NotFound`, `NotEmpty`, `IsDirectory`, `NotDirectory`, `NoSpace`, `ReadOnly`; `Invalid` if a
-    /// directory would move into itself.
+    /// directory would move into itself; `Busy` if one of the paths ends with `.` or `..`, or is the root.
     pub fn rename(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<()> {
-        let from = self.old_place(from.as_ref())?.ok_or(Error::Invalid)?;
-        let directory = to.as_ref().ends_with(b"/");
-        let to = self.place(to.as_ref(), &mut 0)?.ok_or(Error::Invalid)?;
+        let directory = from.as_ref().ends_with(b"/") || to.as_ref().ends_with(b"/");
+        // Both paths have to lead somewhere before it counts whether they end with names.
+        let (from, to) = (self.reached_place(from.as_ref())?, self.reached_place(to.as_ref())?);
+        let (from, to) = (from.ok_or(Error::Busy)?, to.ok_or(Error::Busy)?);
         if directory && self.volume.lookup(from.directory, &from.name)?.kind != FileType::Directory {
             return Err(Error::NotDirectory);
         }
@@ -287,6 +288,15 @@ impl<V: Operations> FileSystem<V> {
             if self.volume.lookup(*directory, name)?.kind != FileType::Directory {
                 return Err(Error::NotDirectory);
             }
+        }
+        Ok(place)
+    }
+
+    /// As [`FileSystem::place`], and what comes before a last `.` or `..` is there, too.
+    fn reached_place(&self, path: &[u8]) -> Result<Option<Place>> {
+        let place = self.place(path, &mut 0)?;
+        if place.is_none() {
+            self.end_of(path, &mut 0)?;
         }
         Ok(place)
     }

@@ -1,5 +1,6 @@
 use super::{File, FileSystem, LINKS_MAX};
 use crate::{Attr, Error, FileType, Held, Meta, Operations, Result};
+use std::ops::Deref;
 
 /// Options for opening a file, like [`std::fs::OpenOptions`].
 #[derive(Debug, Clone)]
@@ -75,12 +76,25 @@ impl OpenOptions {
         self
     }
 
-    /// Opens a file.
+    /// Opens a file, which borrows the volume.
     ///
     /// # Errors
     /// `Invalid` for contradicting options, as in the standard library; `NotFound`, `Exists`, `IsDirectory`,
     /// `NotDirectory`, `NameTooLong`, `TooManySymlinks`, `NoSpace`, `ReadOnly`, `NotPermitted`.
-    pub fn open<'a, V: Operations>(&self, fs: &'a FileSystem<V>, path: impl AsRef<[u8]>) -> Result<File<'a, V>> {
+    pub fn open<'a, V: Operations>(&self, fs: &'a FileSystem<V>, path: impl AsRef<[u8]>) -> Result<File<&'a V>> {
+        self.open_in(&fs.volume, path)
+    }
+
+    /// Opens a file, which holds the volume by any pointer to it. With an [`Arc`](std::sync::Arc) it can be kept beside
+    /// its volume, and moved to a thread.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`].
+    pub fn open_in<P>(&self, volume: P, path: impl AsRef<[u8]>) -> Result<File<P>>
+    where
+        P: Deref,
+        P::Target: Operations + Sized,
+    {
         let writes = self.write || self.append;
         let destroys = self.truncate && !self.create_new;
         if !writes && (self.read, self.create || self.create_new || self.truncate) != (true, false)
@@ -88,18 +102,31 @@ impl OpenOptions {
         {
             return Err(Error::Invalid);
         }
-        let path = path.as_ref();
+        let (handle, found) = self.open_handle(&FileSystem::new(&*volume), path.as_ref())?;
+        let held = Held::new(volume, handle);
+        if self.truncate && found == Some(FileType::Regular) {
+            Held::volume(&held).truncate(&held, 0)?;
+        }
+        Ok(File::new(held, (self.read, self.write, self.append)))
+    }
+
+    /// The handle of what is there, with its kind, or of what was made.
+    fn open_handle<V: Operations>(&self, fs: &FileSystem<V>, path: &[u8]) -> Result<(V::Handle, Option<FileType>)> {
         if self.create_new {
             return self.make(fs, path);
         }
         match fs.metadata(path) {
             Err(Error::NotFound) if self.create => self.open_or_make(fs, path.to_vec()),
-            found => self.open_found(fs, &found?),
+            found => open_found(fs, &found?),
         }
     }
 
     /// Makes what was not there.
-    fn open_or_make<'a, V: Operations>(&self, fs: &'a FileSystem<V>, mut path: Vec<u8>) -> Result<File<'a, V>> {
+    fn open_or_make<V: Operations>(
+        &self,
+        fs: &FileSystem<V>,
+        mut path: Vec<u8>,
+    ) -> Result<(V::Handle, Option<FileType>)> {
         for _ in 0..=LINKS_MAX {
             match self.make(fs, &path) {
                 Err(Error::Exists) => {}
@@ -108,7 +135,7 @@ impl OpenOptions {
             match fs.metadata(&path) {
                 Err(Error::NotFound) => {}
                 // Somebody else made it meanwhile.
-                found => return self.open_found(fs, &found?),
+                found => return open_found(fs, &found?),
             }
             match fs.read_link(&path) {
                 // A link to nothing: that is made.
@@ -121,25 +148,21 @@ impl OpenOptions {
         Err(Error::TooManySymlinks)
     }
 
-    fn make<'a, V: Operations>(&self, fs: &'a FileSystem<V>, path: &[u8]) -> Result<File<'a, V>> {
+    fn make<V: Operations>(&self, fs: &FileSystem<V>, path: &[u8]) -> Result<(V::Handle, Option<FileType>)> {
         if path.ends_with(b"/") {
             return Err(Error::IsDirectory);
         }
         let place = fs.new_place(path, FileType::Regular)?;
         let handle = fs.volume.create_file(place.directory, &place.name, &Meta::file(self.mode))?;
-        Ok(File::new(Held::new(&fs.volume, handle), (self.read, self.write, self.append)))
+        Ok((handle, None))
     }
+}
 
-    fn open_found<'a, V: Operations>(&self, fs: &'a FileSystem<V>, attr: &Attr) -> Result<File<'a, V>> {
-        if attr.kind == FileType::Directory {
-            return Err(Error::IsDirectory);
-        }
-        let handle = Held::open(&fs.volume, attr.ino)?;
-        if self.truncate && attr.kind == FileType::Regular {
-            fs.volume.truncate(&handle, 0)?;
-        }
-        Ok(File::new(handle, (self.read, self.write, self.append)))
+fn open_found<V: Operations>(fs: &FileSystem<V>, attr: &Attr) -> Result<(V::Handle, Option<FileType>)> {
+    if attr.kind == FileType::Directory {
+        return Err(Error::IsDirectory);
     }
+    Ok((fs.volume.open(attr.ino)?, Some(attr.kind)))
 }
 
 /// The path that a symbolic link's target is, which is relative to the link's directory.

@@ -47,7 +47,7 @@ pub fn set_attributes(files: &mut Files, ino: Ino, change: &SetAttr) -> Result<A
     detail.gid = change.gid.unwrap_or(detail.gid);
     detail.atime_s = change.atime_ns.map_or(detail.atime_s, seconds);
     detail.mtime_s = change.mtime_ns.map_or(detail.mtime_s, seconds);
-    let asks = SetAttr { size: None, ..*change } != SetAttr::default();
+    let asks = change.size(None) != SetAttr::default();
     if asks {
         detail.ctime_s = change.ctime_ns.map_or(now, seconds);
         if let Err(error) = files.write_header(ino) {
@@ -69,7 +69,7 @@ pub fn create_file(files: &mut Files, parent: Ino, name: &[u8], meta: &Meta) -> 
 
 /// Creates a directory.
 pub fn create_directory(files: &mut Files, parent: Ino, name: &[u8], meta: &Meta) -> Result<Attr> {
-    let meta = Meta { kind: FileType::Directory, ..*meta };
+    let meta = meta.kind(FileType::Directory);
     create(files, parent, name, Kind::Directory, &meta)
 }
 

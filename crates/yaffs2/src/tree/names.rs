@@ -87,22 +87,18 @@ impl Tree {
             Kind::Symlink => (detail.target.len() as u64, 0),
             _ => (chunk, 0),
         };
-        Ok(Attr {
-            ino,
-            generation: 0,
-            kind: file_type(object.kind, detail.mode),
-            permissions: (detail.mode & 0o7777) as u16,
-            links,
-            uid: detail.uid,
-            gid: detail.gid,
-            rdev: detail.rdev,
-            size,
-            allocated,
-            atime_ns: detail.atime_s.saturating_mul(NS),
-            mtime_ns: detail.mtime_s.saturating_mul(NS),
-            ctime_ns: detail.ctime_s.saturating_mul(NS),
-            btime_ns: detail.ctime_s.saturating_mul(NS),
-        })
+        Ok(Attr::new(ino, file_type(object.kind, detail.mode))
+            .permissions((detail.mode & 0o7777) as u16)
+            .links(links)
+            .uid(detail.uid)
+            .gid(detail.gid)
+            .rdev(detail.rdev)
+            .size(size)
+            .allocated(allocated)
+            .atime_ns(detail.atime_s.saturating_mul(NS))
+            .mtime_ns(detail.mtime_s.saturating_mul(NS))
+            .ctime_ns(detail.ctime_s.saturating_mul(NS))
+            .btime_ns(detail.ctime_s.saturating_mul(NS)))
     }
 
     /// An object as an entry of its directory, if it is in there and names something.
@@ -122,6 +118,6 @@ impl Tree {
             Kind::Special => self.load(ino).map_or(0, |detail| detail.mode),
             _ => 0,
         };
-        Ok(Some(Entry { name, ino, kind: file_type(stored, mode), cookie: self.objects.place(id).into() }))
+        Ok(Some(Entry::new(name, ino, file_type(stored, mode), self.objects.place(id).into())))
     }
 }

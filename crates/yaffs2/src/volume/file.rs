@@ -85,7 +85,7 @@ impl File {
     /// # Errors
     /// `TooLarge`, `NoSpace`, `ReadOnly`; `IsDirectory`, `Invalid` if not a regular file.
     pub fn truncate(&self, size: u64) -> Result<()> {
-        let change = SetAttr { size: Some(size), ..SetAttr::default() };
+        let change = SetAttr::default().size(Some(size));
         self.shared.with(|mounted| names::set_attributes(&mut mounted.files, self.ino, &change)).map(drop)
     }
 

@@ -3,7 +3,7 @@
 
 use super::subject::walk;
 use super::writer::header;
-use pocketstone_media::nand::{Geometry, ImageLayout, ImageNand, Nand, tags::TagsParity};
+use pocketstone_media::nand::{Access, Geometry, ImageLayout, ImageNand, Nand, tags::TagsParity};
 use pocketstone_yaffs2::{ByteOrder, DumpOptions, OpenOptions, Volume, byte_order, check, dump};
 use std::path::Path;
 
@@ -52,7 +52,7 @@ pub fn foreign(data: &[u8]) {
 
 /// Reads all of a chip. It may be refused; nothing may panic or go on for ever.
 fn examine(path: &Path, layout: Option<&ImageLayout>, inband_tags: bool, order: Option<ByteOrder>) {
-    let open = || ImageNand::open(path, true, layout);
+    let open = || ImageNand::open(path, Access::Read, layout);
     let Ok(mut nand) = open() else { return };
     let Geometry { page_bytes, .. } = nand.geometry();
     let inband_tags = inband_tags || nand.inband_tags() == Some(true);

@@ -54,7 +54,7 @@ impl Scratch {
 
     fn open(&self, image: &[u8]) -> Result<ImageNand> {
         fs::write(self.path(), image).expect("written");
-        ImageNand::open(&self.path(), true, None)
+        ImageNand::open(&self.path(), Access::Read, None)
     }
 }
 
@@ -256,17 +256,17 @@ fn a_given_layout_is_taken_and_checked() {
     let scratch = Scratch::new();
     fs::write(scratch.path(), vec![7; 3 * 2112]).expect("written");
     let layout = ImageLayout::linux(2048, 2).expect("there is room");
-    let mut nand = ImageNand::open(&scratch.path(), true, Some(&layout)).expect("opened");
+    let mut nand = ImageNand::open(&scratch.path(), Access::Read, Some(&layout)).expect("opened");
     assert_eq!((nand.geometry().blocks, nand.geometry().spare_bytes, nand.inband_tags()), (2, 38, None));
     assert!(nand.is_bad(0).expect("there"), "7 is no 0xFF");
     drop(nand);
-    let open_for = |read_only, layout: ImageLayout| ImageNand::open(&scratch.path(), read_only, Some(&layout));
-    let open = |layout: ImageLayout| open_for(true, layout).err().expect("refused").chain();
+    let open_for = |access, layout: ImageLayout| ImageNand::open(&scratch.path(), access, Some(&layout));
+    let open = |layout: ImageLayout| open_for(Access::Read, layout).err().expect("refused").chain();
     let other = ImageLayout { page_bytes: 2000, ..layout };
-    let refused = open_for(false, other).err().expect("refused").chain();
+    let refused = open_for(Access::Write, other).err().expect("refused").chain();
     assert!(refused.contains("6336 bytes, not a multiple of the page size 2064"), "{refused}");
     // An image that was cut off can be read, but for what is no whole page.
-    let mut cut = open_for(true, other).expect("opened");
+    let mut cut = open_for(Access::Read, other).expect("opened");
     assert_eq!((cut.cut_bytes(), cut.geometry().blocks), (6336 - 3 * 2064, 2));
     let mut page = [0; 2000];
     cut.read(2, &mut page, &mut []).expect("read");
@@ -275,7 +275,7 @@ fn a_given_layout_is_taken_and_checked() {
     assert_eq!(page, [0xff; 2000]);
     assert!(open(ImageLayout { spare_free_bytes: 63, ..layout }).contains("impossible image layout"));
     assert!(open(ImageLayout { pages_per_block: 0, ..layout }).contains("impossible image layout"));
-    let folder = ImageNand::open(scratch.0.path(), true, Some(&layout)).err().expect("refused").chain();
+    let folder = ImageNand::open(scratch.0.path(), Access::Read, Some(&layout)).err().expect("refused").chain();
     assert!(folder.ends_with("is not a file"), "{folder}");
 }
 
@@ -336,9 +336,9 @@ fn the_host_is_asked_for_a_sync_after_a_change_alone() {
         assert!(!asks_the_host(&mut nand));
     }
     drop(nand);
-    for read_only in [true, false] {
-        let mut nand = ImageNand::open(&scratch.path(), read_only, Some(&layout)).expect("opened");
-        assert_eq!(asks_the_host(&mut nand), !read_only);
+    for access in [Access::Read, Access::Write] {
+        let mut nand = ImageNand::open(&scratch.path(), access, Some(&layout)).expect("opened");
+        assert_eq!(asks_the_host(&mut nand), access == Access::Write);
     }
 }
 
@@ -354,7 +354,7 @@ fn a_short_file_grows_by_whole_erased_pages() {
     };
     let stride = layout.stride() as usize;
     fs::write(scratch.path(), vec![3; stride]).expect("written");
-    let mut nand = ImageNand::open(&scratch.path(), false, Some(&layout)).expect("opened");
+    let mut nand = ImageNand::open(&scratch.path(), Access::Write, Some(&layout)).expect("opened");
     nand.program(4, &[4; 512], &[]).expect("programmed");
     let image = fs::read(scratch.path()).expect("read");
     assert_eq!(image.len(), 5 * stride);
@@ -370,11 +370,11 @@ fn nobody_writes_an_image_that_is_in_use() {
     let scratch = Scratch::new();
     let layout = ImageLayout::linux(2048, 16).expect("there is room");
     let writer = ImageNand::create(&scratch.path(), &layout, 1).expect("created");
-    let error = ImageNand::open(&scratch.path(), true, Some(&layout)).err().expect("locked");
+    let error = ImageNand::open(&scratch.path(), Access::Read, Some(&layout)).err().expect("locked");
     assert!(error.kind() == MediumErrorKind::InUse && error.cure().is_some());
     drop(writer);
-    let mut reader = ImageNand::open(&scratch.path(), true, Some(&layout)).expect("free");
-    assert!(ImageNand::open(&scratch.path(), true, Some(&layout)).is_ok(), "readers are many");
+    let mut reader = ImageNand::open(&scratch.path(), Access::Read, Some(&layout)).expect("free");
+    assert!(ImageNand::open(&scratch.path(), Access::Read, Some(&layout)).is_ok(), "readers are many");
     assert!(refusal(reader.program(0, &[0; 2048], &[])).ends_with("open read-only"));
     assert!(refusal(reader.erase(0)).ends_with("open read-only"));
     assert!(reader.mark_bad(0).is_err());

@@ -11,7 +11,7 @@ fn what_is_no_mtd_device_is_refused_with_a_cure() {
         (Path::new("/dev/mtd-none"), "cannot open /dev/mtd-none: No such file", MediumErrorKind::Failed),
     ];
     for (path, what, kind) in cases {
-        let error = MtdNand::open(path, false).err().expect("refused");
+        let error = MtdNand::open(path, Access::Write).err().expect("refused");
         assert!(error.chain().contains(what), "{}", error.chain());
         assert_eq!((error.kind(), error.cure().is_some()), (kind, kind == MediumErrorKind::Refused));
     }
@@ -96,7 +96,7 @@ fn made_up(page: u32, bytes: u32) -> Vec<u8> {
 fn device(variable: &str) -> (std::ffi::OsString, MtdNand) {
     let path =
         std::env::var_os(variable).unwrap_or_else(|| panic!("name an MTD device to be overwritten in {variable}"));
-    let nand = MtdNand::open(Path::new(&path), false).expect("an MTD device of NAND flash");
+    let nand = MtdNand::open(Path::new(&path), Access::Write).expect("an MTD device of NAND flash");
     let _ = writeln!(std::io::stderr(), "{}", nand.describe());
     (path, nand)
 }
@@ -136,7 +136,7 @@ fn a_device_does_all_that_a_chip_does_with_and_without_the_newest_request() {
         assert!(nand.is_bad(block).expect("told"));
         assert!(matches!(nand.erase(block), Err(Fault::Failed)));
     }
-    let mut reader = MtdNand::open(Path::new(&path), true).expect("for reading");
+    let mut reader = MtdNand::open(Path::new(&path), Access::Read).expect("for reading");
     let Err(Fault::Medium(error)) = reader.program(0, &erased.0, &[]) else { panic!("a reader wrote") };
     assert!(error.cure().is_some_and(|cure| cure.contains("read-only")), "{}", error.chain());
 }

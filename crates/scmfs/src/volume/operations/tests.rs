@@ -9,7 +9,7 @@ fn what_is_removed_before_its_maker_lets_go_of_it_leaves_nothing() {
     Volume::create(Box::new(memory.region().unwrap()), &CreateOptions::default()).unwrap();
     let volume = Volume::open(Box::new(memory.region().unwrap()), &OpenOptions::default()).unwrap();
     let used = volume.usage().inodes_used;
-    let metas = [Meta { kind: FileType::Symlink, ..Meta::file(0o777) }, Meta::directory(0o755)];
+    let metas = [Meta::file(0o777).kind(FileType::Symlink), Meta::directory(0o755)];
     for (meta, content) in metas.iter().zip([&b"x"[..], b""]) {
         // The two halves of making it: anybody may come in between.
         let new = create::create(&volume.parts, ROOT, b"new", meta, content).unwrap();
