@@ -72,7 +72,7 @@ fn a_program_of_ones_own_is_measured_on_volumes_of_this_machine() {
     let said = lab(home.path(), &[&arguments[..], &["--", "./app", "it's me"]].concat());
     let said =
         said.ends_with(0).says(&["from start to end", "its output", "it's me with seed 0", "tmpfs", "directory"]);
-    assert!(!said.out.contains("failed"), "{said}");
+    assert!(!said.out.contains("failed") && said.out.contains("range of 2"), "{said}");
     let out = home.path().join("out");
     let value = |sql: &str| results::value::<String>(&out, sql);
     // Two seeds on two volumes, and the first seed's traced twins.
@@ -90,6 +90,7 @@ fn a_program_of_ones_own_is_measured_on_volumes_of_this_machine() {
                    sum(writes) AS writes, sum(written_bytes) AS written, sum(syncs) AS syncs \
                    FROM file_cost GROUP BY cell)";
         assert_eq!(value(sum), format!("18 {} 16", 16 * 4096 + 100 + 20));
+        said.says(&["64.1 KiB"]);
     }
     // What was run is kept, and can be run again; the report has the tables.
     assert_eq!(fs::read_dir(out.join("workloads")).unwrap().count(), 1);

@@ -61,13 +61,14 @@ pub fn study(arguments: &RunArguments) -> Result<Study> {
     let mut text = toml::Table::new();
     text.insert("title".into(), line.into());
     text.insert("board".into(), arguments.board.clone().unwrap_or_else(|| "host".into()).into());
-    text.insert("repetitions".into(), i64::from(arguments.repetitions.unwrap_or(REPETITIONS)).into());
+    let repetitions = arguments.repetitions.unwrap_or(REPETITIONS);
+    text.insert("repetitions".into(), i64::from(repetitions).into());
     let mut experiment = toml::Table::new();
     experiment.insert("name".into(), "command".into());
     experiment.insert("traced".into(), "first".into());
     experiment.insert("factors".into(), factors.clone().into());
     text.insert("experiment".into(), vec![toml::Value::from(experiment)].into());
-    text.extend(page::parts(&varied));
+    text.extend(page::parts(&varied, repetitions));
     let text = toml::to_string(&text).map_err(|e| Error::bug("a study has no text").because(e))?;
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
     Study::parse(&format!("{}.toml", name.chars().map(plain).collect::<String>()), &text)
