@@ -158,7 +158,10 @@ fn a_program_that_fails_is_no_measurement_and_says_what_it_said() {
     // What is wrong is said before anything runs.
     run_it(&["--", "./none"]).ends_with(1).complains(&["there is no file ./none", "--files"]);
     run_it(&["--files", "none", "--", "true"]).ends_with(1).complains(&["cannot read", "none"]);
-    run_it(&["--set", "file_system=tmpf", "--", "true"]).ends_with(1).complains(&["unknown volume `tmpf`"]);
+    run_it(&["--set", "file_system=tmpf", "--", "true"])
+        .ends_with(1)
+        .complains(&["unknown value `tmpf` of `file_system`, in --set file_system=tmpf", "did you mean `tmpfs`?"]);
+    run_it(&["--set", "filesystem=tmpfs", "--", "true"]).ends_with(1).complains(&["did you mean `file_system`?"]);
     run_it(&["--set", "threads=1", "--set", "threads=2", "--", "true"]).ends_with(1).complains(&["set twice"]);
     run_it(&["--set", "workload=read", "--", "true"]).ends_with(1).complains(&["--set workload", "study new"]);
     run_it(&["--set", "tmpfs", "--", "true"]).ends_with(1).complains(&["--set tmpfs", "file_system="]);

@@ -3,6 +3,7 @@
 use crate::{boards, progress};
 use pocketstone_board::BoardContext;
 use pocketstone_core::error::Context;
+use pocketstone_core::words::choices;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_engine::installed;
 use pocketstone_study::Study;
@@ -42,7 +43,7 @@ pub fn find(named: &Path) -> Result<PathBuf> {
                 "no study `{0}`: there is no such file here, and none came with pocketstone",
                 named.display()
             ))
-            .hint(format!("the studies that did: {}", names.join(", "))))
+            .hint(choices(&stem.unwrap_or_default().to_string_lossy(), "the studies that did", &names)))
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Enums whose values are words in studies: the words come from the enum, and from nowhere else.
+//! Words: enums whose values are words in studies, which come from the enum and from nowhere else, and the word that
+//! was probably meant by a wrong one.
 
 /// An enum whose values have one word each.
 pub trait Word: Copy + Sized + 'static {
@@ -42,4 +43,47 @@ macro_rules! words {
             }
         }
     };
+}
+
+/// What helps with a wrong word: the one that was probably meant, and all that there are, under what they are called.
+pub fn choices(word: &str, what: &str, names: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    let all = format!("{what}: {}", names.join(", "));
+    nearest(word, names).map_or(all.clone(), |name| format!("did you mean `{name}`? {all}"))
+}
+
+/// The one of some names that a wrong word differs from in at most a third of its letters.
+pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let most = (word.chars().count() / 3).max(1);
+    let near = names.into_iter().map(|name| (edits(word, name), name)).filter(|(edits, _)| *edits <= most);
+    near.min_by_key(|(edits, _)| *edits).map(|(_, name)| name)
+}
+
+/// How many letters have to be put in, taken out or replaced to make one word of another.
+fn edits(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_that_was_meant_stands_before_all_others() {
+        let names = ["jffs2", "tmpfs", "ramfs"];
+        assert_eq!(choices("tmpf", "volumes", &names), "did you mean `tmpfs`? volumes: jffs2, tmpfs, ramfs");
+        assert_eq!(choices("ntfs", "volumes", &names), "volumes: jffs2, tmpfs, ramfs");
+        assert_eq!(nearest("filesystem", ["files", "file_system"]), Some("file_system"));
+        assert_eq!((edits("", "ab"), edits("kitten", "sitting"), edits("same", "same")), (2, 3, 0));
+    }
 }
