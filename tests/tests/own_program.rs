@@ -140,11 +140,11 @@ fn the_page_opens_with_what_the_time_went_to() {
 fn a_program_that_fails_is_no_measurement_and_says_what_it_said() {
     let home = folder();
     let run_it = |words: &[&str]| lab(home.path(), &[&["run", "--repetitions", "1"][..], words].concat());
-    run_it(&["--", "sh", "-c", "echo the reason >&2; exit 3"]).ends_with(4).says(&[
-        "0 cells measured",
-        "status 3",
-        "the reason",
-    ]);
+    let failed = run_it(&["--output", "failed", "--", "sh", "-c", "echo the reason >&2; exit 3"]).ends_with(4);
+    let failed = failed.says(&["0 cells measured", "status 3", "the reason"]);
+    assert!(!failed.out.contains("a paragraph of"), "what failed says why there are no numbers: {failed}");
+    let nothing = lab(home.path(), &["export", "failed", "--perfetto", "trace"]).ends_with(1);
+    nothing.complains(&["the run has no traced cell with a database"]);
     run_it(&["--", "sh", "-c", "kill -9 $$"]).ends_with(4).says(&["status 137", "Killed"]);
     run_it(&["--", "no-such-program"]).ends_with(4).says(&["status 127", "command_files"]);
     // A trial that fails is recorded, and the others go on; a run that goes on tries it again.

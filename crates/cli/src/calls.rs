@@ -32,7 +32,7 @@ pub fn show(file: &Path, operations: usize, below: Option<&str>) -> Result<()> {
 /// `ErrorKind::User` if there is no such cell, its calls have no positions, or the file cannot be written.
 pub fn export(arguments: &ExportArguments, path: &Path) -> Result<u8> {
     let store = Store::open(&arguments.folder, false)?;
-    let cell = store.traced_cell(arguments.only.as_deref().unwrap_or("1"))?;
+    let cell = store.traced_cell(arguments.only.as_deref())?;
     let selection = Selection { below: String::new(), pauses: true };
     let calls = events::calls(&Layers::of(&store, cell.id)?.events, &selection)
         .map_err(|e| Error::user(format!("cell {} cannot be replayed", cell.id)).because(e))?;

@@ -81,6 +81,8 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
         ..Model::default()
     };
     model.left_out.extend(undrawn);
+    // Where no cell was measured, no text has its numbers: what failed says why.
+    let dropped = if store.done()?.is_empty() { Vec::new() } else { dropped };
     model.left_out.extend(dropped.into_iter().map(|d| LeftOut {
         what: format!("a paragraph of \"{}\"", d.heading),
         why: format!("not all of its numbers are in the results of this run ({})", d.missing.join(", ")),
