@@ -4,6 +4,7 @@ use crate::chain::{self, Links};
 use crate::chart::{self, Chart, Style};
 use crate::distribution;
 use crate::explore::{self, Part, Room};
+use crate::format;
 use crate::heatmap::{self, Grid};
 use crate::limits::Limits;
 use crate::palette::{Palette, subject};
@@ -123,6 +124,7 @@ pub(crate) fn render(model: &Model, limits: Limits) -> Result<String> {
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.add_filter("prose", |text: &str| Value::from_safe_string(prose(text)));
+    environment.add_filter("printed", |text: &str| format::printed(text));
     environment.add_filter("urlencode", |text: &str| Value::from_safe_string(percent_encoded(text)));
     environment.add_template("figure.html", include_str!("figure.html")).map_err(broken)?;
     environment.add_template("below.html", include_str!("below.html")).map_err(broken)?;
@@ -196,7 +198,7 @@ fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
                 picture: heatmap::draw(h, several, limits.squares_of_one),
             })
             .collect(),
-        left_out: left_out(first(&model.left_out, limits.entries * 4, "skipped items", &mut cut)),
+        left_out: left_out(first(&model.left_out, limits.entries * 4, "things left out", &mut cut)),
         failures: first(&model.failures, limits.entries, "failures", &mut cut)
             .iter()
             .map(|f| failure(f, limits.text))
@@ -453,6 +455,7 @@ fn percent_encoded(text: &str) -> String {
 
 /// Escaped text in which `code` between backticks is marked up as such.
 fn prose(text: &str) -> String {
+    let text = &format::printed(text);
     let parts: Vec<&str> = text.split('`').collect();
     if parts.len() % 2 == 0 {
         return svg::escape(text);

@@ -107,7 +107,7 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
     model.tables.extend(engines_table(store)?);
     model.tables.extend(read_ahead_table(store)?);
     for experiment in &study.experiments {
-        model.tables.extend(results_tables(store, &experiment.name)?);
+        model.tables.extend(results_tables(store, &experiment.name, !study.tables.is_empty())?);
     }
     model.tables.extend(tasks_table(store)?);
     model.summary = summary(store, &model)?;
@@ -375,7 +375,7 @@ pub fn improvements(store: &Store, study: &Study) -> Result<Vec<Table>> {
     Ok(tables)
 }
 
-/// Skipped items, one per line: what, why, and the fix.
+/// What was left out, one thing per line: what, why, and the fix.
 pub fn left_out_lines(left_out: &[LeftOut]) -> Vec<String> {
     let line = |l: &LeftOut| match l.cure.is_empty() {
         true => format!("left out: {}: {}", l.what, l.why),
