@@ -452,6 +452,10 @@ fn what_cannot_be_is_refused_where_it_stands() {
     let flash = changed(&changed(SMALL, "\"host\"", "\"virt-nand\""), "\"directory\"", "\"jffs2\"");
     let flash = changed(&changed(&flash, "= \"file\"", "= \"mount\""), "\"1MiB\"", "\"300MiB\"");
     check(&flash).ends_with(1).complains(&["s.toml:9:14", "300 MiB", "256 MiB"]);
+    // A machine without raw NAND can run no cell on it, and some on a directory.
+    let checked = check(&changed(&flash, "\"300MiB\"", "\"1MiB\"")).ends_with(0);
+    assert!(Path::new("/proc/mtd").exists() || checked.out.contains("; 0 of "), "{checked}");
+    assert!(!check(SMALL).ends_with(0).out.contains("; 0 of "));
 }
 
 #[test]

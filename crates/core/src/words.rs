@@ -1,5 +1,5 @@
 //! Words: enums whose values are words in studies, which come from the enum and from nowhere else, and the word that
-//! was probably meant by a wrong one.
+//! was probably meant by a wrong one. Nouns that stand behind a number.
 
 /// An enum whose values have one word each.
 pub trait Word: Copy + Sized + 'static {
@@ -45,6 +45,21 @@ macro_rules! words {
     };
 }
 
+/// A number of things, by what one of them is called: `1 file`, `2 directories`.
+pub fn counted<N: std::fmt::Display + PartialEq + From<u8>>(number: N, one: &str) -> String {
+    format!("{number} {}", noun(number == N::from(1), one))
+}
+
+/// The name of one thing, or of any other number of them.
+pub fn noun(is_one: bool, one: &str) -> String {
+    match one.strip_suffix('y') {
+        _ if is_one => one.to_owned(),
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
+        _ if one.ends_with(['s', 'x']) || one.ends_with("ch") || one.ends_with("sh") => format!("{one}es"),
+        _ => format!("{one}s"),
+    }
+}
+
 /// What helps with a wrong word: the one that was probably meant, and all that there are, under what they are called.
 pub fn choices(word: &str, what: &str, names: &[impl AsRef<str>]) -> String {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
@@ -77,6 +92,16 @@ fn edits(from: &str, to: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_singular() {
+        assert_eq!([0, 1, 2].map(|n| counted(n, "directory")), ["0 directories", "1 directory", "2 directories"]);
+        assert_eq!([1u64, 3].map(|n| counted(n, "symbolic link")), ["1 symbolic link", "3 symbolic links"]);
+        assert_eq!(
+            ["process", "branch", "day", "index"].map(|one| noun(false, one)),
+            ["processes", "branches", "days", "indexes"]
+        );
+    }
 
     #[test]
     fn the_word_that_was_meant_stands_before_all_others() {

@@ -6,6 +6,7 @@ use crate::target::{self, Target};
 use pocketstone_cli::print_json;
 use pocketstone_core::error::Context;
 use pocketstone_core::units::format_bytes_rounded;
+use pocketstone_core::words::counted;
 use pocketstone_core::{ErrorKind, Result};
 use pocketstone_mount::State;
 use pocketstone_scmfs::{Dump, FileType, FindingKind, Operations, Report, Threshold};
@@ -50,13 +51,13 @@ fn say_report(path: &Path, report: &Report) {
         many => format!(", with {many} torn halves of inode versions"),
     };
     say!(
-        "{}: {closed}{torn}; {} inodes, {} directories, {} files, {} used; {} findings, {} left",
+        "{}: {closed}{torn}; {}, {}, {}, {} used; {}, {} left",
         path.display(),
-        report.inodes_used,
-        report.directories,
-        report.files,
+        counted(report.inodes_used, "inode"),
+        counted(report.directories, "directory"),
+        counted(report.files, "file"),
         format_bytes_rounded(report.bytes_used),
-        report.findings.len(),
+        counted(report.findings.len(), "finding"),
         left(report)
     );
     if report

@@ -20,6 +20,7 @@ pub use unit::Unit;
 
 use crate::specification::metric::{self, Better, Source};
 use place::Locator;
+use pocketstone_core::words::nearest;
 use pocketstone_core::{Error, Result};
 use serde::Deserialize;
 use std::ops::Range;

@@ -17,6 +17,7 @@ use crate::views::report_tables::{results_tables, volumes_table};
 use crate::views::rows::{Found, Row, SpreadColumn, by_point};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Outcome;
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::device::Device;
 
@@ -121,7 +122,7 @@ fn summary(store: &Store, model: &Model) -> Result<String> {
     };
     let (done, failed, lost) = (count("status = 'done'")?, count("status = 'failed'")?, count("status = 'lost'")?);
     let verdicts = |v: Verdict| model.claims.iter().filter(|c| c.verdict == v).count();
-    let mut text = format!("{done} cells measured");
+    let mut text = format!("{} measured", counted(done, "cell"));
     if failed > 0 {
         text += &format!(", {failed} failed");
     }
