@@ -257,7 +257,7 @@ fn the_shares_are_the_same_wherever_they_are_asked_for() {
     numbers.sort_unstable();
     assert_eq!(numbers, (1..=12).collect::<Vec<u64>>());
     let shown = lab(home, &["study", "plan", "study.toml", "--shards", "3"]).ends_with(0);
-    shown.says(&["shard 3: 4 cells from 1 states", "--shard I/3 --output shard-I", "merge shard-* -o DIR"]);
+    shown.says(&["shard 3: 4 cells from 1 state,", "--shard I/3 --output shard-I", "merge shard-* -o DIR"]);
 }
 
 /// What runs jobs: packages that are unpacked and not installed.

@@ -72,7 +72,7 @@ fn a_program_of_ones_own_is_measured_on_volumes_of_this_machine() {
     let said = lab(home.path(), &[&arguments[..], &["--", "./app", "it's me"]].concat());
     let said =
         said.ends_with(0).says(&["from start to end", "its output", "it's me with seed 0", "tmpfs", "directory"]);
-    assert!(!said.out.contains("failed"), "{said}");
+    assert!(!said.out.contains("failed") && said.out.contains("range of 2"), "{said}");
     let out = home.path().join("out");
     let value = |sql: &str| results::value::<String>(&out, sql);
     // Two seeds on two volumes, and the first seed's traced twins.
@@ -90,6 +90,7 @@ fn a_program_of_ones_own_is_measured_on_volumes_of_this_machine() {
                    sum(writes) AS writes, sum(written_bytes) AS written, sum(syncs) AS syncs \
                    FROM file_cost GROUP BY cell)";
         assert_eq!(value(sum), format!("18 {} 16", 16 * 4096 + 100 + 20));
+        said.says(&["64.1 KiB"]);
     }
     // What was run is kept, and can be run again; the report has the tables.
     assert_eq!(fs::read_dir(out.join("workloads")).unwrap().count(), 1);
@@ -139,11 +140,11 @@ fn the_page_opens_with_what_the_time_went_to() {
 fn a_program_that_fails_is_no_measurement_and_says_what_it_said() {
     let home = folder();
     let run_it = |words: &[&str]| lab(home.path(), &[&["run", "--repetitions", "1"][..], words].concat());
-    run_it(&["--", "sh", "-c", "echo the reason >&2; exit 3"]).ends_with(4).says(&[
-        "0 cells measured",
-        "status 3",
-        "the reason",
-    ]);
+    let failed = run_it(&["--output", "failed", "--", "sh", "-c", "echo the reason >&2; exit 3"]).ends_with(4);
+    let failed = failed.says(&["0 cells measured", "status 3", "the reason"]);
+    assert!(!failed.out.contains("a paragraph of"), "what failed says why there are no numbers: {failed}");
+    let nothing = lab(home.path(), &["export", "failed", "--perfetto", "trace"]).ends_with(1);
+    nothing.complains(&["the run has no traced cell with a database"]);
     run_it(&["--", "sh", "-c", "kill -9 $$"]).ends_with(4).says(&["status 137", "Killed"]);
     run_it(&["--", "no-such-program"]).ends_with(4).says(&["status 127", "command_files"]);
     // A trial that fails is recorded, and the others go on; a run that goes on tries it again.
@@ -157,7 +158,10 @@ fn a_program_that_fails_is_no_measurement_and_says_what_it_said() {
     // What is wrong is said before anything runs.
     run_it(&["--", "./none"]).ends_with(1).complains(&["there is no file ./none", "--files"]);
     run_it(&["--files", "none", "--", "true"]).ends_with(1).complains(&["cannot read", "none"]);
-    run_it(&["--set", "file_system=tmpf", "--", "true"]).ends_with(1).complains(&["unknown volume `tmpf`"]);
+    run_it(&["--set", "file_system=tmpf", "--", "true"])
+        .ends_with(1)
+        .complains(&["unknown value `tmpf` of `file_system`, in --set file_system=tmpf", "did you mean `tmpfs`?"]);
+    run_it(&["--set", "filesystem=tmpfs", "--", "true"]).ends_with(1).complains(&["did you mean `file_system`?"]);
     run_it(&["--set", "threads=1", "--set", "threads=2", "--", "true"]).ends_with(1).complains(&["set twice"]);
     run_it(&["--set", "workload=read", "--", "true"]).ends_with(1).complains(&["--set workload", "study new"]);
     run_it(&["--set", "tmpfs", "--", "true"]).ends_with(1).complains(&["--set tmpfs", "file_system="]);

@@ -80,7 +80,7 @@ fn a_recorded_program_is_replayed_on_any_volume_with_its_pauses() {
         let shown = lab(home.path(), &["workload", "show", "app.strace"]).ends_with(0);
         // Counted in the program above.
         shown.says(&[
-            "1 files of 40000 B at first, 2 more names",
+            "1 file of 40000 B at first, 2 more names",
             "3 open",
             "4 read of 6196 B",
             "13 write of 32918 B",

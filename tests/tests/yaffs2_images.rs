@@ -155,7 +155,7 @@ fn ours_extracts_what_ours_made_in_every_form() {
         let (file, out) = (folder.path().join(format!("{at}")), folder.path().join(format!("{at}.out")));
         image(&top, &file, form);
         run(yaffs2(["fsck"]).arg(&file)).ends_with(0).says(&[": 0 errors, 0 leftovers"]);
-        extract(&file, &out, &[]).ends_with(0).says(&["; 0 skipped"]);
+        extract(&file, &out, &[]).ends_with(0).says(&["; 0 left out"]);
         assert_same(&top, &out);
     }
 }
@@ -209,7 +209,7 @@ fn ours_extracts_images_that_ours_did_not_make() {
     for (at, form) in forms.into_iter().enumerate() {
         let (file, expected, out) = (path(&format!("{at}")), path("expected"), path(&format!("{at}.out")));
         or_skip!(write_image(&form, &file, &expected));
-        extract(&file, &out, &[]).ends_with(0).says(&["; 0 skipped"]);
+        extract(&file, &out, &[]).ends_with(0).says(&["; 0 left out"]);
         or_skip!(assert_expected(&out, &expected, &form));
         run(yaffs2(["fsck"]).arg(&file)).ends_with(0);
         run(yaffs2(["dump", "--summary"]).arg(&file)).ends_with(0);
@@ -271,7 +271,7 @@ fn images_of_big_endian_machines_are_read_and_not_written() {
         let (file, expected, out) = (path(&format!("{at}")), path("expected"), path(&format!("{at}.out")));
         let form: Vec<&str> = form.split(' ').chain(["--big-endian"]).collect();
         or_skip!(write_image(&form, &file, &expected));
-        extract(&file, &out, &[]).ends_with(0).says(&["; 0 skipped"]);
+        extract(&file, &out, &[]).ends_with(0).says(&["; 0 left out"]);
         or_skip!(assert_expected(&out, &expected, &form));
         run(yaffs2(["stat"]).arg(&file)).ends_with(0).says(&[named]);
         run(yaffs2(["fsck"]).arg(&file)).ends_with(0);
@@ -324,7 +324,7 @@ fn files_whose_headers_are_lost_are_counted() {
     fs::write(path("image"), &bytes).expect("an image");
     extract(&path("image"), &path("out"), &[])
         .ends_with(3)
-        .says(&["; 0 skipped, 1 in lost+found"])
+        .says(&["; 0 left out, 1 in lost+found"])
         .complains(&["objects in lost+found that have lost their names or directories: 1"]);
     assert_eq!(fs::read(path("out/kept")).expect("it"), b"kept");
     let lost = fs::read_dir(path("out/lost+found")).expect("a folder").flatten().next().expect("a file");

@@ -13,6 +13,7 @@ pub use remote::{
 use pocketstone_core::block::BlockDevice;
 use pocketstone_core::error::Context;
 use pocketstone_core::volume::{FileSystem, Medium, Volume};
+use pocketstone_core::words::choices;
 use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -261,9 +262,11 @@ impl Profile {
             false => folder.join(format!("{name}.toml")),
         };
         let text = fs::read_to_string(&path).map_err(|e| {
-            Error::user(format!("unknown board `{name}` ({})", path.display()))
-                .because(e)
-                .hint(format!("available boards: {}", names(folder).join(", ")))
+            Error::user(format!("unknown board `{name}` ({})", path.display())).because(e).hint(choices(
+                name,
+                "available boards",
+                &names(folder),
+            ))
         })?;
         Self::of_file(folder, &path, &text, pool)
     }

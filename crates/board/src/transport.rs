@@ -39,11 +39,11 @@ pub(crate) fn refuse_preload(volume: &Volume) -> Result<()> {
 
 /// What a machine can do that others use, too, and that only tells what it can measure when it is tried.
 pub(crate) fn of_a_real_machine() -> Capabilities {
-    let cuts = Error::board("the board goes on after a power cut as another machine")
+    let cuts = Error::board("the power of this board cannot be cut at a chosen operation")
         .hint("use a virtual board, such as virt-nand or virt-emmc");
     let faults =
         Error::board("the board's chip is not simulated").hint("use a virtual board with nandsim, such as virt-nand");
-    let accesses = Error::board("the accesses of this board are not seen, so not those of its TLB")
+    let accesses = Error::board("memory accesses of this board cannot be observed, so its TLB is not modelled")
         .hint("choose a virtual board (pocketstone board list), or scmfs in process with one thread");
     Capabilities {
         // Two cells at once would measure each other.

@@ -3,6 +3,7 @@
 use crate::arguments::ExportArguments;
 use pocketstone_core::error::Context;
 use pocketstone_core::units::{format_bytes, format_ns};
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, Result};
 use pocketstone_study::results::layers::Layers;
 use pocketstone_study::results::store::Store;
@@ -32,7 +33,7 @@ pub fn show(file: &Path, operations: usize, below: Option<&str>) -> Result<()> {
 /// `ErrorKind::User` if there is no such cell, its calls have no positions, or the file cannot be written.
 pub fn export(arguments: &ExportArguments, path: &Path) -> Result<u8> {
     let store = Store::open(&arguments.folder, false)?;
-    let cell = store.traced_cell(arguments.only.as_deref().unwrap_or("1"))?;
+    let cell = store.traced_cell(arguments.only.as_deref())?;
     let selection = Selection { below: String::new(), pauses: true };
     let calls = events::calls(&Layers::of(&store, cell.id)?.events, &selection)
         .map_err(|e| Error::user(format!("cell {} cannot be replayed", cell.id)).because(e))?;
@@ -44,7 +45,8 @@ pub fn export(arguments: &ExportArguments, path: &Path) -> Result<u8> {
 
 fn print(calls: &Calls) {
     let bytes: u64 = calls.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes));
-    say!("{} files of {} at first, {} more names", calls.files.len(), format_bytes(bytes), calls.names.len());
+    let (files, names) = (counted(calls.files.len(), "file"), counted(calls.names.len(), "more name"));
+    say!("{files} of {} at first, {names}", format_bytes(bytes));
     for (name, total) in calls.totals() {
         let moved = if total.bytes > 0 { format!(" of {}", format_bytes(total.bytes)) } else { String::new() };
         say!("  {:>8} {name}{moved}", total.calls);

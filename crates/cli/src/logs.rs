@@ -5,6 +5,7 @@ use crate::screen;
 use pocketstone_cli::print_json;
 use pocketstone_core::error::Context;
 use pocketstone_core::units::{format_bytes, format_ns};
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, Result};
 use pocketstone_probe::analysis::{PhoneSummary, longest};
 use pocketstone_probe::ftrace::Form;
@@ -42,10 +43,10 @@ pub fn show(path: &Path, page: Option<&Path>, json: bool) -> Result<u8> {
         }))?;
         return Ok(0);
     }
-    say!("{} {what}, {} events used", reading.lines, reading.used);
+    say!("{} {what}, {} used", reading.lines, counted(reading.used, "event"));
     reading.left_out.iter().for_each(|(reason, count)| say!("  {count:>8} {reason}"));
     if reading.losses > 0 {
-        say!("events were lost {} times: record a shorter run, or with a larger buffer", reading.losses);
+        say!("events were lost {}: record a shorter run, or with a larger buffer", counted(reading.losses, "time"));
     }
     if let Some(ns) = suspended_ns.filter(|ns| *ns >= SUSPENDED_NS) {
         say!("the machine was suspended for {} of it, which counts as time", format_ns(ns as f64));
@@ -60,10 +61,9 @@ pub fn show(path: &Path, page: Option<&Path>, json: bool) -> Result<u8> {
 fn print(run: &PhoneSummary) {
     let time = |ns: u64| format_ns(ns as f64);
     say!("run        {} of {} by thread {}", time(run.runtime_ns), run.name, run.app);
-    let optional = |ns: Option<u64>| ns.map_or("unavailable".to_owned(), time);
     let bursts = run.bursts;
-    let (mean, max) = (optional(bursts.mean_ns), optional(bursts.max_ns));
-    say!("on core    {} in {} bursts, {mean} on average, {max} at most", time(run.on_core_ns), bursts.count);
+    let each = of_each(bursts.mean_ns, "on average") + &of_each(bursts.max_ns, "at most");
+    say!("on core    {} in {}{each}", time(run.on_core_ns), counted(bursts.count, "burst"));
     for (khz, ns) in &run.on_core_khz_ns {
         say!("  at {:>7} kHz {}", khz, time(*ns));
     }
@@ -71,11 +71,17 @@ fn print(run: &PhoneSummary) {
     say!("writes     {} ({}) in {}", run.writes, format_bytes(run.written_bytes), time(run.write_ns));
     say!("syncs      {} in {}", run.syncs, time(run.sync_ns));
     let (read, written) = (format_bytes(run.block_read_bytes), format_bytes(run.block_written_bytes));
-    let mean = optional(run.block_mean_ns);
+    let mean = of_each(run.block_mean_ns, "on average");
     if run.lost_events {
         say!("lost       events were lost within it: its counts and times are too low");
     }
-    say!("block I/O  {} reads ({read}), {} writes ({written}), {mean} on average", run.block_reads, run.block_writes);
+    let (reads, writes) = (counted(run.block_reads, "read"), counted(run.block_writes, "write"));
+    say!("block I/O  {reads} ({read}), {writes} ({written}){mean}");
+}
+
+/// What each of some things took; there is no average of nothing.
+fn of_each(ns: Option<u64>, what: &str) -> String {
+    ns.map_or(String::new(), |ns| format!(", {} {what}", format_ns(ns as f64)))
 }
 
 fn folder(path: &Path, page: Option<&Path>, json: bool) -> Result<u8> {
@@ -162,5 +168,15 @@ fn table(rows: &[LogRun]) {
     say!("{}", screen::table(&head.map(str::to_owned), &cells, 8, false));
     if rows.iter().any(|row| row.run.is_some() && row.mean_khz.is_none()) {
         say!("MHz is `?` where a log has no event cpu_frequency");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_nothing_there_is_no_average() {
+        assert_eq!(of_each(Some(1500), "on average") + &of_each(None, "at most"), ", 1.50 us on average");
     }
 }

@@ -38,7 +38,8 @@ mod workloads;
 
 use arguments::{AdviseCommand, Arguments, BoardCommand, Command, ExportArguments, StudyCommand};
 use clap::{CommandFactory, Parser};
-use pocketstone_board::{Cache, KINDS};
+use pocketstone_board::{Cache, HOST, KINDS};
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, Result};
 use pocketstone_study::results::store::Store;
 use pocketstone_study::run::costs::Costs;
@@ -160,13 +161,15 @@ fn check(file: &Path, many_cells: bool) -> Result<u8> {
         };
         let (time, known) = costs.expect(name, &cells, parallel);
         let guess = if known { "" } else { " (a guess: no similar cells were measured here yet)" };
-        let (file, number, time) = (file.display(), cells.len(), progress::in_words(time));
-        say!("{}", screen::lines(&format!("{file}: {number} cells on a {} board, about {time}{guess}", kind.name), 2));
+        let (file, number, time) = (file.display(), counted(cells.len(), "cell"), progress::in_words(time));
+        let here = if *kind == HOST { studies::here(&study, cells) } else { String::new() };
+        say!("{}", screen::lines(&format!("{file}: {number} on a {} board, about {time}{guess}{here}", kind.name), 2));
     }
     pocketstone_study::views::check::check_queries(&study)?;
     let devices = pocketstone_study::models::replay::devices(&study, &boards::devices()?, None)?;
     pocketstone_study::models::replay::check(&study, &devices)?;
-    say!("{}: ok, {} figures, {} claims", file.display(), study.figures.len(), study.claims.len());
+    let (figures, claims) = (counted(study.figures.len(), "figure"), counted(study.claims.len(), "claim"));
+    say!("{}: ok, {figures}, {claims}", file.display());
     Ok(0)
 }
 

@@ -7,6 +7,7 @@ use crate::arguments::RunArguments;
 use crate::boards::profile;
 use pocketstone_core::{Error, Result};
 use pocketstone_study::Study;
+use pocketstone_study::specification::factor::{named, read};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -46,8 +47,7 @@ pub fn study(arguments: &RunArguments) -> Result<Study> {
             return Err(Error::user(format!("`--set {factor}`: the workload is the program that is given"))
                 .hint("to run another workload, write a study (pocketstone study new)"));
         }
-        let values = values_of(&factor, &values);
-        factors.insert(factor, values.into());
+        factors.insert(factor.clone(), checked(&factor, &values)?.into());
     }
     if !factors.contains_key("file_system") {
         let board = profile(arguments.board.as_deref().unwrap_or("host"))?;
@@ -61,16 +61,34 @@ pub fn study(arguments: &RunArguments) -> Result<Study> {
     let mut text = toml::Table::new();
     text.insert("title".into(), line.into());
     text.insert("board".into(), arguments.board.clone().unwrap_or_else(|| "host".into()).into());
-    text.insert("repetitions".into(), i64::from(arguments.repetitions.unwrap_or(REPETITIONS)).into());
+    let repetitions = arguments.repetitions.unwrap_or(REPETITIONS);
+    text.insert("repetitions".into(), i64::from(repetitions).into());
     let mut experiment = toml::Table::new();
     experiment.insert("name".into(), "command".into());
     experiment.insert("traced".into(), "first".into());
     experiment.insert("factors".into(), factors.clone().into());
     text.insert("experiment".into(), vec![toml::Value::from(experiment)].into());
-    text.extend(page::parts(&varied));
+    text.extend(page::parts(&varied, repetitions));
     let text = toml::to_string(&text).map_err(|e| Error::bug("a study has no text").because(e))?;
+    // Its factors are from `--set`, and the rest is right: there is no file to name in errors.
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-    Study::parse(&format!("{}.toml", name.chars().map(plain).collect::<String>()), &text)
+    let study = Study::parse(&format!("{}.toml", name.chars().map(plain).collect::<String>()), &text)?;
+    Ok(Study { file: "the study of this command".into(), ..study })
+}
+
+/// The values that are set for a factor.
+///
+/// # Errors
+/// `ErrorKind::User` if there is no such factor, or it has no such value; the message has what was written.
+fn checked(factor: &str, values: &str) -> Result<Vec<toml::Value>> {
+    let wrong = |error: Error| {
+        let placed = Error::user(format!("{}, in --set {factor}={values}", error.chain()));
+        error.cure().into_iter().fold(placed, Error::hint)
+    };
+    let known = named(factor).map_err(wrong)?;
+    let values = values_of(factor, values);
+    values.iter().try_for_each(|value| read(known, value).map(drop)).map_err(wrong)?;
+    Ok(values)
 }
 
 /// A value as it stands in a study.

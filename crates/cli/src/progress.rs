@@ -3,6 +3,7 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pocketstone_board::{Failed, Measured};
 use pocketstone_cli::tell;
+use pocketstone_core::words::counted;
 use pocketstone_study::run::Observer;
 use pocketstone_study::specification::cell::Cell;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -130,8 +131,8 @@ impl RunProgress {
         let left = left.map_or_else(String::new, |left| format!(", {} left", in_words(left)));
         let (done, todo) = (self.done, self.todo);
         let text = match self.states.1 > self.states.0 {
-            true => format!("state {} of {}, before {todo} cells{left}", self.states.0 + 1, self.states.1),
-            false => format!("{done} of {todo} cells{left}"),
+            true => format!("state {} of {}, before {}{left}", self.states.0 + 1, self.states.1, counted(todo, "cell")),
+            false => format!("{done} of {}{left}", counted(todo, "cell")),
         };
         BAR.set_position((self.states.0 + done) as u64);
         BAR.set_message(text.clone());
@@ -158,7 +159,7 @@ impl Observer for RunProgress {
         BAR.set_message("replays");
         BAR.set_length(total as u64);
         BAR.set_position(done as u64);
-        say_now_and_then(|| format!("replayed {done} of {total} runs"));
+        say_now_and_then(|| format!("replayed {done} of {}", counted(total, "run")));
     }
 
     fn cell(&mut self, cell: &Cell, result: &Result<Measured, Failed>, left: Option<Duration>) {

@@ -12,6 +12,7 @@ use crate::boards::{context, devices};
 use crate::studies::write_report;
 use crate::{boards, own_program, progress, shards, summary};
 use pocketstone_board::{BoardContext, Profile, TRACES};
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_study::Study;
 use pocketstone_study::models::replay as models;
@@ -142,6 +143,6 @@ fn dry_run(intent: &Intent, profile: &Profile, json: bool) -> Result<u8> {
         return Ok(0);
     }
     cells.iter().for_each(|cell| say!("{}", cell.describe()));
-    say!("{} cells on the board {}", cells.len(), intent.board());
+    say!("{} on the board {}", counted(cells.len(), "cell"), intent.board());
     Ok(0)
 }

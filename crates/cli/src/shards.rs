@@ -7,6 +7,7 @@ use crate::studies::{most_cells, read_study, study_base, study_of, write_report}
 use crate::{boards, progress, summary};
 use pocketstone_board::{Board, BoardContext, Profile, TRACES};
 use pocketstone_core::error::Context;
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::database::sync_folder;
 use pocketstone_study::Study;
@@ -74,7 +75,7 @@ pub fn end(store: &Store, share: &Share, model: &Model, json: bool) -> Result<u8
         }))?;
     } else {
         summary::left_out_and_failed(model);
-        say!("shard {shard}: {} cells, {} of them failed", share.cells, model.failures.len());
+        say!("shard {shard}: {}, {} of them failed", counted(share.cells, "cell"), model.failures.len());
         say!("results: {}", folder.display());
         say!("when all shards are there: {} merge DIR... -o DIR", again::this_command());
     }
@@ -167,11 +168,11 @@ pub fn plan(arguments: &StudyPlanArguments) -> Result<u8> {
         guessed |= !known;
         let repeated = cells.iter().filter(|cell| shares.repeats(*index, cell)).count();
         let repeated = if repeated > 0 { format!(" ({repeated} of another shard)") } else { String::new() };
-        let (number, states, time) = (cells.len(), states(cells), progress::in_words(time));
-        say!("shard {index}: {number} cells{repeated} from {states} states, about {time}");
+        let (number, states) = (counted(cells.len(), "cell"), counted(states(cells), "state"));
+        say!("shard {index}: {number}{repeated} from {states}, about {}", progress::in_words(time));
     }
     let guess = if guessed { " (times are guesses: no similar cells were measured here yet)" } else { "" };
-    say!("{} cells on the board {}{guess}", cells.len(), profile.name);
+    say!("{} on the board {}{guess}", counted(cells.len(), "cell"), profile.name);
     let (command, words) = (again::this_command(), run_words(&arguments.shares, &arguments.shares.study).join(" "));
     say!("each, with I from 1 to {of}: {command} {words} --shard I/{of} --output shard-I");
     say!("then: {command} merge shard-* -o DIR");
@@ -200,7 +201,8 @@ pub fn merge(arguments: &MergeArguments) -> Result<u8> {
     begun.finish(&target)?;
     again::link_latest(&target);
     if verified > 0 && !arguments.json {
-        say!("{verified} cells were measured by two shards, with identical logs\n");
+        let were = if verified == 1 { "was" } else { "were" };
+        say!("{} {were} measured by two shards, with identical logs\n", counted(verified, "cell"));
     }
     tell(&arguments.output, arguments.json)
 }

@@ -1,12 +1,15 @@
 //! Studies and runs as the commands read and write them.
 
 use crate::{boards, progress};
-use pocketstone_board::BoardContext;
+use pocketstone_board::{BoardContext, HOST};
 use pocketstone_core::error::Context;
+use pocketstone_core::words::choices;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_engine::installed;
 use pocketstone_study::Study;
 use pocketstone_study::results::store::Store;
+use pocketstone_study::run::able;
+use pocketstone_study::specification::cell::Cell;
 use std::path::{Path, PathBuf};
 
 /// The folder that paths in a study count from.
@@ -42,7 +45,7 @@ pub fn find(named: &Path) -> Result<PathBuf> {
                 "no study `{0}`: there is no such file here, and none came with pocketstone",
                 named.display()
             ))
-            .hint(format!("the studies that did: {}", names.join(", "))))
+            .hint(choices(&stem.unwrap_or_default().to_string_lossy(), "the studies that did", &names)))
         }
     }
 }
@@ -107,6 +110,19 @@ pub fn write_report(store: &Store, study: &Study) -> Result<PathBuf> {
     std::fs::write(&temporary, html).user(|| format!("cannot write {}", temporary.display()))?;
     std::fs::rename(&temporary, &path).user(|| format!("cannot write {}", path.display()))?;
     Ok(path)
+}
+
+/// Which of a study's cells this machine can run, for `study check`; nothing where it can run all, or nobody can tell.
+pub fn here(study: &Study, cells: Vec<Cell>) -> String {
+    let all = cells.len();
+    let able = || -> Result<usize> {
+        let board = pocketstone_board::open(&boards::profile(HOST.usual)?, false, &boards::context()?)?;
+        able(study, HOST.name, &board, cells)
+    };
+    match able() {
+        Ok(able) if able < all => format!("; {able} of {all} can run on this machine"),
+        _ => String::new(),
+    }
 }
 
 /// Whether an error is the board's, so that another board may do.

@@ -3,7 +3,7 @@
 use crate::arguments::StudyNewArguments;
 use crate::{boards, own_program};
 use pocketstone_core::error::Context;
-use pocketstone_core::words::Word;
+use pocketstone_core::words::{Word, choices};
 use pocketstone_core::{Error, Result};
 use pocketstone_study::Study;
 use pocketstone_workload::factor::{AnyFactor, Kind};
@@ -29,7 +29,7 @@ pub fn new(arguments: &StudyNewArguments) -> Result<()> {
     let profile = boards::profile(&board)?;
     let workload = said(&arguments.workload, "workload (read, files, postmark, ycsb-a, command, ...)", "read")?;
     let name = Name::of_word(&workload).ok_or_else(|| {
-        Error::user(format!("unknown workload `{workload}`")).hint(format!("workloads: {}", Name::WORDS.join(", ")))
+        Error::user(format!("unknown workload `{workload}`")).hint(choices(&workload, "workloads", Name::WORDS))
     })?;
     let mut set = set(arguments)?;
     let usual = profile.usual_volume().name();

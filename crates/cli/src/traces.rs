@@ -16,7 +16,7 @@ use std::path::Path;
 /// `ErrorKind::User` if there is no such cell, it lacks required data, or the file cannot be written.
 pub fn export(arguments: &ExportArguments, path: &Path) -> Result<u8> {
     let store = Store::open(&arguments.folder, false)?;
-    let cell = store.traced_cell(arguments.only.as_deref().unwrap_or("1"))?;
+    let cell = store.traced_cell(arguments.only.as_deref())?;
     let layers = Layers::of(&store, cell.id)?;
     let names: Vec<String> = layers.sql.iter().map(|sql| first_words(sql)).collect();
     let queries: Vec<PerfettoQuery<'_>> = layers

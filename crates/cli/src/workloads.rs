@@ -6,6 +6,7 @@ use pocketstone_core::database::Recipe;
 use pocketstone_core::error::Context;
 use pocketstone_core::pattern::Pattern;
 use pocketstone_core::units::format_ns;
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::database::{Trace, check_image, from_file, import as parse_log, prepare, to_published};
 use std::collections::BTreeMap;
@@ -204,14 +205,15 @@ fn write(file: &Path, trace: &Trace) -> Result<()> {
 fn show(trace: &Trace, operations: usize) {
     let summary = trace.summary();
     say!(
-        "loads with {} statements{}",
-        trace.loading().len(),
+        "loads with {}{}",
+        counted(trace.loading().len(), "statement"),
         match trace.image.len() {
             0 => String::new(),
             bytes => format!(", starts from a database of {bytes} bytes"),
         }
     );
-    say!("{} operations, {} of delays in total", trace.operations(), format_ns(summary.pause_ns as f64));
+    let operations_in_all = counted(trace.operations(), "operation");
+    say!("{operations_in_all}, {} of delays in total", format_ns(summary.pause_ns as f64));
     for (word, count) in &summary.words {
         say!("  {count:>8} {word}");
     }

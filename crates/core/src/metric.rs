@@ -1,7 +1,7 @@
 //! What a metric is: its name, unit, direction, source and label.
 
 use crate::origin::Origin;
-use crate::units::{format_bytes, format_ns};
+use crate::units::{format_bytes_rounded, format_ns, format_uj};
 use serde::Serialize;
 
 /// The unit of a metric.
@@ -29,6 +29,24 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// All of them.
+    pub const ALL: [Unit; 9] = [
+        Unit::Nanoseconds,
+        Unit::Count,
+        Unit::Bytes,
+        Unit::BytesPerSecond,
+        Unit::PerSecond,
+        Unit::Share,
+        Unit::Microjoules,
+        Unit::Millijoules,
+        Unit::Milliwatts,
+    ];
+
+    /// The unit of a name in results.
+    pub fn named(name: &str) -> Option<Unit> {
+        Unit::ALL.into_iter().find(|unit| unit.name() == name)
+    }
+
     /// The unit as it stands behind a label; nothing where values are written with theirs, or have none.
     pub fn suffix(self) -> &'static str {
         match self {
@@ -45,10 +63,12 @@ impl Unit {
         let number = || if value == value.trunc() { format!("{value:.0}") } else { format!("{value:.3}") };
         match self {
             Unit::Nanoseconds => format_ns(value),
-            Unit::Bytes if value >= 0.0 && value == value.trunc() => format_bytes(value as u64),
-            Unit::Bytes | Unit::BytesPerSecond | Unit::Microjoules | Unit::Millijoules | Unit::Milliwatts => {
-                format!("{} {}", number(), self.name())
+            Unit::Bytes if value >= 1024.0 || value >= 0.0 && value == value.trunc() => {
+                format_bytes_rounded(value.round() as u64)
             }
+            Unit::Microjoules => format_uj(value),
+            Unit::Millijoules => format_uj(1e3 * value),
+            Unit::Bytes | Unit::BytesPerSecond | Unit::Milliwatts => format!("{} {}", number(), self.name()),
             Unit::Share => format!("{:.1} %", 100.0 * value),
             Unit::Count => number(),
             Unit::PerSecond => format!("{}/s", number()),
@@ -198,7 +218,7 @@ pub const fn metric(name: &'static str, unit: Unit, better: Better, source: Sour
 
 #[cfg(test)]
 mod tests {
-    use super::Unit::{Bytes, BytesPerSecond, Count, Microjoules, Nanoseconds, PerSecond, Share};
+    use super::Unit::{Bytes, BytesPerSecond, Count, Microjoules, Millijoules, Nanoseconds, PerSecond, Share};
 
     #[test]
     fn values_are_written_in_their_unit() {
@@ -208,10 +228,13 @@ mod tests {
             (Count, 12.5, "12.500"),
             (Bytes, 131_072.0, "128 KiB"),
             (Bytes, 0.5, "0.500 bytes"),
+            (Bytes, 1_572_874_196.0, "1.5 GiB"),
+            (Bytes, 1_536.5, "1.5 KiB"),
             (BytesPerSecond, 1e6, "1000000 bytes/s"),
             (PerSecond, 0.25, "0.250/s"),
             (Share, 0.0123, "1.2 %"),
-            (Microjoules, 7.25, "7.250 uJ"),
+            (Microjoules, 7.25, "7.25 uJ"),
+            (Millijoules, 15_000_000.0, "15000 J"),
         ];
         for (unit, value, text) in written {
             assert_eq!(unit.write(value), text);

@@ -25,6 +25,8 @@ const SHOWN: &[(&str, u64)] = &[("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("
 const NANOSECONDS: &[(&str, u64)] =
     &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)];
 
+const MICROJOULES: &[(&str, u64)] = &[("uJ", 1), ("mJ", 1_000), ("J", 1_000_000)];
+
 /// A number as it is written, times its unit: the digits over a power of ten, since no binary fraction is 1.005.
 struct Scaled {
     digits: u128,
@@ -84,13 +86,13 @@ pub fn parse_ns(text: &str) -> Result<u64> {
 }
 
 /// A size to the byte, as [`parse_bytes`] reads it back: the largest binary unit that divides it. For what is asked
-/// for, compared or measured.
+/// for.
 pub fn format_bytes(bytes: u64) -> String {
     let (unit, factor) = SHOWN.iter().rev().find(|u| bytes >= u.1 && bytes % u.1 == 0).unwrap_or(&SHOWN[0]);
     format!("{} {unit}", bytes / factor)
 }
 
-/// A size rounded to a tenth of its unit, `1.5 GiB`, for how much there is of something.
+/// A size rounded to a tenth of its unit, `1.5 GiB`, for how much there is of something, or was measured.
 pub fn format_bytes_rounded(bytes: u64) -> String {
     let (unit, factor) = SHOWN.iter().rev().find(|u| bytes >= u.1).unwrap_or(&SHOWN[0]);
     let value = bytes as f64 / *factor as f64;
@@ -104,11 +106,20 @@ pub fn format_ns(ns: f64) -> String {
 
 /// A duration for people, with so many significant digits; whole numbers of a unit have no fraction.
 pub fn format_ns_to(ns: f64, digits: usize) -> String {
+    scaled(ns, &NANOSECONDS[..4], digits)
+}
+
+/// An energy in microjoules for people, with three significant digits.
+pub fn format_uj(uj: f64) -> String {
+    scaled(uj, MICROJOULES, 3)
+}
+
+fn scaled(value: f64, units: &[(&str, u64)], digits: usize) -> String {
     // Unit and decimals are those of the value as it is written: 999.7 us are 1.00 ms.
     let reaches = |value: f64, limit: f64| value.abs() >= limit * (1.0 - 0.5 * 10f64.powi(-(digits as i32)));
-    let unit = NANOSECONDS[..4].iter().rev().find(|unit| reaches(ns, unit.1 as f64));
-    let (unit, factor) = unit.unwrap_or(&NANOSECONDS[0]);
-    let value = ns / *factor as f64;
+    let unit = units.iter().rev().find(|unit| reaches(value, unit.1 as f64));
+    let (unit, factor) = unit.unwrap_or(&units[0]);
+    let value = value / *factor as f64;
     let whole = 1 + [10.0, 100.0].into_iter().filter(|limit| reaches(value, *limit)).count();
     let decimals = if value == value.trunc() { 0 } else { digits.saturating_sub(whole) };
     format!("{value:.decimals$} {unit}")
@@ -139,6 +150,7 @@ mod tests {
         assert_eq!(format_bytes(0), "0 B");
         assert_eq!(format_ns(1_534_000.0), "1.53 ms");
         assert_eq!(format_ns(0.0), "0 ns");
+        assert_eq!([7.25, 15_360.1, 2e9].map(format_uj), ["7.25 uJ", "15.4 mJ", "2000 J"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod setup;
 pub use setup::{MOST_PCM_NS, Setup, Threshold};
 
 use crate::database::DatabaseEngine;
+use crate::words::choices;
 use crate::{Error, Result, words};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -212,7 +213,7 @@ impl Volume {
         let all = Volume::all();
         all.iter().find(|volume| volume.name() == now).cloned().ok_or_else(|| {
             let names: Vec<String> = all.iter().map(Volume::name).collect();
-            Error::user(format!("unknown volume `{name}`")).hint(format!("volumes: {}", names.join(", ")))
+            Error::user(format!("unknown volume `{name}`")).hint(choices(name, "volumes", &names))
         })
     }
 

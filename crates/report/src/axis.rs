@@ -275,9 +275,9 @@ mod tests {
 
     #[test]
     fn latencies_stand_at_powers_of_ten() {
-        assert_eq!(labels(Scale::LogDuration, &[3e3, 4e6]), ["1 us", "10 us", "100 us", "1 ms", "10 ms"]);
+        assert_eq!(labels(Scale::LogDuration, &[3e3, 4e6]), ["1 µs", "10 µs", "100 µs", "1 ms", "10 ms"]);
         assert_eq!(labels(Scale::LogDuration, &[2e6, 9e6]), ["1 ms", "2 ms", "5 ms", "10 ms"]);
-        assert_eq!(labels(Scale::LogDuration, &[1e3]), ["1 us", "2 us", "5 us", "10 us"]);
+        assert_eq!(labels(Scale::LogDuration, &[1e3]), ["1 µs", "2 µs", "5 µs", "10 µs"]);
         let axis = Axis::new(Scale::LogDuration, [1e3, 1e7], true, 5).unwrap();
         assert!((axis.place(1e5).unwrap() - 0.5).abs() < 1e-9 && axis.place(0.0).is_none());
     }

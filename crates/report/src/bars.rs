@@ -26,8 +26,8 @@ impl Picture<'_> {
                 svg.leaf("title", &[], &self.describe(series, point));
                 svg.empty("path", &[("class", "bar"), ("d", &outline)]);
                 svg.close("g");
-                let top = self.bar_whisker(svg, point, x).map_or(y, |end| end.min(y));
-                number(svg, &self.y.describe(point.y), (x, top), step);
+                let end = self.bar_whisker(svg, point, x);
+                number(svg, &self.y.describe(point.y), (x, y), end, step);
             }
             svg.close("g");
         }

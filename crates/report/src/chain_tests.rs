@@ -69,7 +69,7 @@ fn what_lies_side_by_side_is_one_line() {
     let ops = [op("sense", 70, 1_100_000), op("sense", 71, 1_200_000), op("column_change", 71, 1_200_000)];
     assert_eq!(
         flash_joined(&query, &ops),
-        ["sense: pages 70 to 71 (2), +100 us to +200 us", "column change: page 71, +200 us"]
+        ["sense: pages 70 to 71 (2), +100 µs to +200 µs", "column change: page 71, +200 µs"]
     );
     let request = ChainBlock {
         device: "8:0".into(),
@@ -79,9 +79,9 @@ fn what_lies_side_by_side_is_one_line() {
         issue_ns: 1_050_000,
         duration_ns: None,
     };
-    assert_eq!(block(&query, &request), "read 8 KiB at sector 2048 of 8:0, +50 us, end not seen");
+    assert_eq!(block(&query, &request), "read 8 KiB at sector 2048 of 8:0, +50 µs, end not seen");
     let flush = ChainBlock { write: true, first_sector: 0, sectors: 0, ..request };
-    assert_eq!(block(&query, &flush), "flush of 8:0, +50 us, end not seen");
+    assert_eq!(block(&query, &flush), "flush of 8:0, +50 µs, end not seen");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_call_says_what_it_returned_only_where_that_is_news() {
     assert_eq!(with(Some(4096)).result, None);
     assert_eq!(with(Some(100)).result.as_deref(), Some("returned 100"));
     assert_eq!(with(Some(-5)).result.as_deref(), Some("failed: error 5"));
-    assert_eq!(with(None).at, "\u{2212}100 us");
+    assert_eq!(with(None).at, "\u{2212}100 µs");
     assert_eq!(with(None).what, "orders.db, 4 KiB");
 }
 

@@ -210,12 +210,12 @@ fn the_smallest_bar_of_a_logarithmic_axis_has_a_height_and_stands_on_its_own_tic
     figure.names = vec!["read".into(), "write".into()];
     let svg = drawn(&figure).svg;
     // Where 10 us are written is where the bar of 10 us ends: above 1 us, where it starts.
-    let tick = svg.split_once(">10 us</text>").unwrap().0.rsplit_once(" y=\"").unwrap().1.split('"').next().unwrap();
+    let tick = svg.split_once(">10 µs</text>").unwrap().0.rsplit_once(" y=\"").unwrap().1.split('"').next().unwrap();
     let bar = svg.split_once("class=\"bar\" d=\"M").unwrap().1.split('"').next().unwrap();
     let (base, end) = bar.split_once(' ').unwrap().1.split_once('h').unwrap().0.split_once('V').unwrap();
     let number = |text: &str| text.parse::<f64>().unwrap();
     assert!((number(tick) - number(end)).abs() < 0.1 && number(base) - number(end) > 40.0, "{tick} {bar}");
-    assert!(svg.contains(">1 us</text>"), "{svg}");
+    assert!(svg.contains(">1 µs</text>"), "{svg}");
 }
 
 #[test]
@@ -233,6 +233,28 @@ fn names_give_bars_from_zero_with_their_numbers_and_a_table_of_names() {
     assert!(chart.legend.iter().all(|key| key.svg.contains("bar") && !key.svg.contains("line")));
     figure.series.clear();
     assert!(drawn(&figure).svg.is_empty());
+}
+
+#[test]
+fn a_number_stands_where_its_bar_ends_and_not_where_the_line_over_its_interval_does() {
+    let of = |high: f64, names: usize| {
+        let ends = Point { x: 0.0, y: 130e3, low: Some(100e3), high: Some(high), n: None };
+        let mut figure = figure(Scale::Linear, Scale::Duration, vec![series("a", Source::Measured, vec![ends])]);
+        figure.names = (0..names).map(|n| n.to_string()).collect();
+        drawn(&figure).svg
+    };
+    let number = |svg: &str, before: &str| -> f64 {
+        svg.split_once(before).unwrap().1.split([' ', 'h', '"']).next().unwrap().parse().unwrap()
+    };
+    let wide = of(1.2e6, 2);
+    let end = number(wide.split_once("class=\"bar\"").unwrap().1, "V");
+    let text = wide.split_once("class=\"tb over\"").unwrap().1;
+    assert!(text.split_once('<').unwrap().0.ends_with(">130 µs"), "{text}");
+    assert!((number(text, " y=\"") - (end - 7.0)).abs() < 0.1, "{text}");
+    // An upright number would hide the line: it stands above that.
+    let narrow = of(1.2e6, 12);
+    let line = number(narrow.split_once("whisker on-bar").unwrap().1, "V");
+    assert!(narrow.contains(&format!(",{})rotate(-90)", crate::svg::num(line - 5.0))), "{narrow}");
 }
 
 #[test]

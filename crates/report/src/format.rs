@@ -9,6 +9,21 @@ pub(crate) const NOTHING: &str = "–";
 /// Binary units, each 1024 times the one before.
 const BINARY: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 
+/// A text of numbers in which the sign of a millionth is the one of print: terminals show `us`.
+pub(crate) fn printed(text: &str) -> String {
+    let mut words = text.split_inclusive(' ');
+    let mut out = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let of_number = out.trim_end().ends_with(|c: char| c.is_ascii_digit());
+        let rest = ["us", "uJ"].into_iter().find_map(|unit| Some((unit, word.strip_prefix(unit)?)));
+        match rest.filter(|(_, rest)| of_number && !rest.starts_with(char::is_alphanumeric)) {
+            Some((unit, rest)) => out += &format!("µ{}{rest}", &unit[1..]),
+            None => out += word,
+        }
+    }
+    out.replace("(uJ)", "(µJ)")
+}
+
 /// Digits in groups of three from five digits on, and a real minus sign.
 pub(crate) fn group(number: &str) -> String {
     let (sign, digits) = number.strip_prefix('-').map_or(("", number), |rest| ("\u{2212}", rest));
@@ -75,7 +90,7 @@ impl TickFormat {
                 }
                 l if l >= 1e9 => (1e9, " s".into()),
                 l if l >= 1e6 => (1e6, " ms".into()),
-                l if l >= 1e3 => (1e3, " us".into()),
+                l if l >= 1e3 => (1e3, " µs".into()),
                 _ => (1.0, " ns".into()),
             },
             Scale::Bytes if !binary(largest) => {
@@ -167,7 +182,7 @@ pub(crate) fn value(scale: Scale, value: f64) -> String {
         // So many nines as there are, and no more.
         Scale::Percentile => percentile(value),
         Scale::Duration | Scale::LogDuration if value.abs() >= 1e18 => significant(value / 1e9) + " s",
-        Scale::Duration | Scale::LogDuration => format_ns(value).replacen('-', "\u{2212}", 1),
+        Scale::Duration | Scale::LogDuration => printed(&format_ns(value).replacen('-', "\u{2212}", 1)),
         Scale::Bytes => bytes(value),
     }
 }
@@ -217,6 +232,13 @@ mod tests {
             assert_eq!(value(scale, f64::INFINITY), NOTHING);
             assert!(value(scale, 1e290).len() < 24, "{}", value(scale, 1e290));
         }
+    }
+
+    #[test]
+    fn millionths_are_written_as_print_has_them() {
+        assert_eq!(printed("130 us to 1.2 ms (7 uJ), energy (uJ)"), "130 µs to 1.2 ms (7 µJ), energy (µJ)");
+        assert_eq!(printed("with us 2 users use 3 us"), "with us 2 users use 3 µs");
+        assert_eq!((value(Scale::Duration, 1500.0), printed("")), ("1.50 µs".into(), String::new()));
     }
 
     #[test]

@@ -40,14 +40,20 @@ pub(crate) fn number_height(number: &str, room: f64) -> f64 {
     number.chars().count() as f64 * letter + 8.0
 }
 
-/// Writes a number above a bar that ends at `top` and has so much room.
-pub(crate) fn number(svg: &mut Svg, number: &str, (x, top): (f64, f64), room: f64) {
+/// How high a line over an interval is that a number has to leave open below it.
+const NEAR: f64 = 18.0;
+
+/// Writes a number above a bar that ends at `top` and has so much room: what it says is where the bar ends, however far
+/// from there the line over its interval ends (`end`). It stands above a line that is near, and upright, where it would
+/// hide the line.
+pub(crate) fn number(svg: &mut Svg, number: &str, (x, top): (f64, f64), end: Option<f64>, room: f64) {
     let Some(class) = number_class(room) else { return };
+    let above = end.map_or(top, |end| end.min(top));
     if lies(number, room) {
-        let (x, y) = (num(x), num(top - 7.0));
+        let (x, y) = (num(x), num(if above < top - NEAR { top } else { above } - 7.0));
         svg.leaf("text", &[("class", "tb over"), ("x", &x), ("y", &y)], number);
         return;
     }
-    let turned = format!("translate({},{})rotate(-90)", num(x), num(top - 5.0));
+    let turned = format!("translate({},{})rotate(-90)", num(x), num(above - 5.0));
     svg.leaf("text", &[("class", class), ("transform", &turned), ("dy", ".35em")], number);
 }

@@ -4,12 +4,14 @@ use crate::chain::{self, Links};
 use crate::chart::{self, Chart, Style};
 use crate::distribution;
 use crate::explore::{self, Part, Room};
+use crate::format;
 use crate::heatmap::{self, Grid};
 use crate::limits::Limits;
 use crate::palette::{Palette, subject};
 use crate::svg;
 use crate::timeline::{self, Drawing};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, Result};
 use pocketstone_study::views::model::{
     Chain, ClaimResult, Distribution, FailedCell, Figure, LeftOut, Model, Table, Verdict,
@@ -123,6 +125,8 @@ pub(crate) fn render(model: &Model, limits: Limits) -> Result<String> {
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.add_filter("prose", |text: &str| Value::from_safe_string(prose(text)));
+    environment.add_filter("counted", |number: u64, one: &str| counted(number, one));
+    environment.add_filter("printed", |text: &str| format::printed(text));
     environment.add_filter("urlencode", |text: &str| Value::from_safe_string(percent_encoded(text)));
     environment.add_template("figure.html", include_str!("figure.html")).map_err(broken)?;
     environment.add_template("below.html", include_str!("below.html")).map_err(broken)?;
@@ -147,7 +151,7 @@ fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
     };
     let zoom = if model.timelines.is_empty() { "" } else { include_str!("zoom.js") };
     let script = [include_str!("script.js"), include_str!("figures.js"), zoom].concat();
-    let heat_maps = first(&model.heat_maps, limits.entries, "heat maps", &mut cut);
+    let heat_maps = first(&model.heat_maps, limits.entries, "heat map", &mut cut);
     let several = squares_to_a_title(heat_maps.iter().map(heatmap::touched).sum(), limits.squares);
     let mut figures = figures(model, limits, palette, &mut cut);
     let answer = model.answer.as_ref();
@@ -162,30 +166,27 @@ fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
             summary: &model.summary,
             description: paragraphs(&model.description, limits, &mut cut),
             command: &model.command,
-            facts: first(&model.facts, limits.entries, "facts", &mut cut),
+            facts: first(&model.facts, limits.entries, "fact", &mut cut),
             caveats: paragraphs(&model.caveats, limits, &mut cut),
-            explanations: first(&model.explanations, limits.entries, "explanations", &mut cut)
+            explanations: first(&model.explanations, limits.entries, "explanation", &mut cut)
                 .iter()
                 .map(|e| (e.heading.as_str(), paragraphs(&e.paragraphs, limits, &mut Vec::new())))
                 .collect(),
         },
         tally: tally(&model.claims),
-        claims: first(&model.claims, limits.entries, "claims", &mut cut).iter().map(claim).collect(),
+        claims: first(&model.claims, limits.entries, "claim", &mut cut).iter().map(claim).collect(),
         answer: answer.map(|answer| head(&unbroken(&answer.text), limits.text)),
         opening,
         figures,
-        timelines: first(&model.timelines, limits.entries, "timelines", &mut cut)
+        timelines: first(&model.timelines, limits.entries, "timeline", &mut cut)
             .iter()
             .map(|t| drawn(&t.id, &t.title, &t.caption, timeline::draw(t, limits.areas, limits.spans)))
             .collect(),
-        chains: first(&model.chains, limits.entries, "chains", &mut cut)
+        chains: first(&model.chains, limits.entries, "chain", &mut cut)
             .iter()
             .map(|c| drawn(&c.id, &c.title, &c.caption, chain(c, limits, &mut cut)))
             .collect(),
-        tables: first(&model.tables, limits.entries, "tables", &mut cut)
-            .iter()
-            .map(|t| table(t, limits.rows))
-            .collect(),
+        tables: first(&model.tables, limits.entries, "table", &mut cut).iter().map(|t| table(t, limits.rows)).collect(),
         heat_maps: heat_maps
             .iter()
             .map(|h| Drawn {
@@ -196,8 +197,8 @@ fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
                 picture: heatmap::draw(h, several, limits.squares_of_one),
             })
             .collect(),
-        left_out: left_out(first(&model.left_out, limits.entries * 4, "skipped items", &mut cut)),
-        failures: first(&model.failures, limits.entries, "failures", &mut cut)
+        left_out: left_out(first(&model.left_out, limits.entries * 4, "left-out entry", &mut cut)),
+        failures: first(&model.failures, limits.entries, "failure", &mut cut)
             .iter()
             .map(|f| failure(f, limits.text))
             .collect(),
@@ -221,8 +222,8 @@ fn palette(model: &Model, limits: Limits) -> Palette {
 
 /// The figures, and behind them the distributions. Those side by side that show the same have the same scale.
 fn figures<'a>(model: &'a Model, limits: Limits, palette: Palette, cut: &mut Vec<String>) -> Vec<Drawn<'a, Chart>> {
-    let figures = first(&model.figures, limits.entries, "figures", cut);
-    let distributions: Vec<(&Distribution, Figure)> = first(&model.distributions, limits.entries, "distributions", cut)
+    let figures = first(&model.figures, limits.entries, "figure", cut);
+    let distributions: Vec<(&Distribution, Figure)> = first(&model.distributions, limits.entries, "distribution", cut)
         .iter()
         .map(|d| (d, distribution::figure(d)))
         .collect();
@@ -264,20 +265,20 @@ fn shared_range<'a>(figure: &Figure, all: impl Iterator<Item = &'a Figure>) -> V
 }
 
 fn chain(chain: &Chain, limits: Limits, cut: &mut Vec<String>) -> Links {
-    let queries = first(&chain.queries, limits.entries, "queries", cut);
+    let queries = first(&chain.queries, limits.entries, "query", cut);
     chain::links(queries, limits.calls, limits.text)
 }
 
-/// The first `limit` entries; notes how many more there are.
+/// The first `limit` entries; notes how many more there are, by what one of them is called.
 fn first<'a, T>(entries: &'a [T], limit: usize, what: &str, cut: &mut Vec<String>) -> &'a [T] {
     if entries.len() > limit {
-        cut.push(format!("{} more {what}", entries.len() - limit));
+        cut.push(counted(entries.len() - limit, &format!("more {what}")));
     }
     &entries[..entries.len().min(limit)]
 }
 
 fn paragraphs(texts: &[String], limits: Limits, cut: &mut Vec<String>) -> Vec<String> {
-    first(texts, limits.entries, "paragraphs", cut).iter().map(|t| head(t, limits.text)).collect()
+    first(texts, limits.entries, "paragraph", cut).iter().map(|t| head(t, limits.text)).collect()
 }
 
 /// One title for each square while the squares are few, then for four and more at once.
@@ -453,6 +454,7 @@ fn percent_encoded(text: &str) -> String {
 
 /// Escaped text in which `code` between backticks is marked up as such.
 fn prose(text: &str) -> String {
+    let text = &format::printed(text);
     let parts: Vec<&str> = text.split('`').collect();
     if parts.len() % 2 == 0 {
         return svg::escape(text);

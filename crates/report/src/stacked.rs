@@ -154,8 +154,7 @@ impl Picture<'_> {
             let (Some(x), Some(y)) = (middle(f64::from_bits(bits)), self.y.place(total)) else { continue };
             let interval = stack.totals.iter().find(|p| key(p.x) == bits);
             let end = interval.and_then(|point| self.bar_whisker(svg, point, x));
-            let top = end.map_or(self.down(y), |end| end.min(self.down(y)));
-            number(svg, &self.y.describe(total), (x, top), step);
+            number(svg, &self.y.describe(total), (x, self.down(y)), end, step);
         }
     }
 }

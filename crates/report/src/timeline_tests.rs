@@ -33,9 +33,9 @@ fn spans_lie_where_their_times_are() {
     let drawing = draw(&line(vec![("I/O", LaneContent::Spans(spans))]), 1000, 8000);
     assert_eq!(strokes(&drawing.svg, "class=\"s0\"><path class=\"span\" d=\""), [(168.0 + 456.0, 228.0)]);
     assert_eq!(strokes(&drawing.svg, "class=\"s1\"><path class=\"span\" d=\""), [(168.0, 228.0)]);
-    assert!(drawing.svg.contains("<title>read: orders.db, 4 KiB, 250 us from 500 us</title>"), "{}", drawing.svg);
-    assert!(drawing.svg.contains("<title>write, 250 us from 0 ns</title>"), "{}", drawing.svg);
-    assert_eq!(drawing.rows, [["I/O", "1 read, 1 write", "500 us", "50.0%"]]);
+    assert!(drawing.svg.contains("<title>read: orders.db, 4 KiB, 250 µs from 500 µs</title>"), "{}", drawing.svg);
+    assert!(drawing.svg.contains("<title>write, 250 µs from 0 ns</title>"), "{}", drawing.svg);
+    assert_eq!(drawing.rows, [["I/O", "1 read, 1 write", "500 µs", "50.0%"]]);
     assert_eq!(drawing.legend.len(), 2);
 }
 
@@ -64,8 +64,8 @@ fn spans_closer_than_a_pixel_are_shaded_by_their_share_and_said_together() {
         |shade| strokes(&drawing.svg, &format!("class=\"span f{shade}\" d=\"")).iter().map(|s| s.1).sum::<f64>();
     assert_eq!([pixels(1), pixels(2)], [8.0, 1.0]);
     assert!(!drawing.svg.contains("class=\"span\""), "{}", drawing.svg);
-    assert!(drawing.svg.contains("<title>9 read; 900 ns in total, from 100 us to 108 us</title>"), "{}", drawing.svg);
-    assert!(drawing.reading.contains("A pixel is 1.10 us"), "{}", drawing.reading);
+    assert!(drawing.svg.contains("<title>9 read; 900 ns in total, from 100 µs to 108 µs</title>"), "{}", drawing.svg);
+    assert!(drawing.reading.contains("A pixel is 1.10 µs"), "{}", drawing.reading);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn odd_time_lines_are_drawn_or_left_out_without_fail() {
     let spans = vec![span(0, u64::MAX, 99, "<script>"), span(1_200_000, 1_200_000, 0, ""), span(0, 10, 0, "before")];
     let drawing = draw(&line(vec![("</title><b>", LaneContent::Spans(spans))]), 100, 8000);
     assert!(!drawing.svg.contains("<script>") && !drawing.svg.contains("<b>") && !drawing.svg.contains("before"));
-    assert!(drawing.svg.contains("<title>read, at 200 us</title>"), "{}", drawing.svg);
+    assert!(drawing.svg.contains("<title>read, at 200 µs</title>"), "{}", drawing.svg);
     let rows = (0..40).map(|_| ("a", LaneContent::Spans(vec![])));
     assert!(draw(&line(rows.collect()), 100, 8000).reading.contains("16 more rows"));
 }

@@ -7,7 +7,7 @@
     if (text !== undefined) e.textContent = text;
     return e;
   };
-  const unit = (ns) => [[1e9, "s"], [1e6, "ms"], [1e3, "us"]].find(([size]) => ns >= size) || [1, "ns"];
+  const unit = (ns) => [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]].find(([size]) => ns >= size) || [1, "ns"];
   const duration = (ns) => {
     const [size, name] = unit(ns);
     return (ns === 0 ? "0" : Number((ns / size).toPrecision(4))) + " " + name;

@@ -86,7 +86,7 @@ fn pointing_at_a_mark_shows_its_value() {
     assert_eq!(point("#senses .h8 path"), "block 3: 4200 page senses");
     // At the foot of a long part of a bar the middle of the short one below is nearer than its own.
     let sync = "[...document.querySelectorAll('#workloads .pt')].find(p=>p.textContent.startsWith('sync')).lastChild";
-    assert_eq!(point_at(sync, "r.height-2"), "sync: 900 us at ycsb-a; all parts add up to 1.60 ms");
+    assert_eq!(point_at(sync, "r.height-2"), "sync: 900 µs at ycsb-a; all parts add up to 1.60 ms");
 }
 
 /// A figure is switched to its other axis and back, and saved as a picture of its own.

@@ -1,5 +1,6 @@
 //! What the page of a program's own run shows: its sentence, its figures and its tables, as parts of a study.
 
+use pocketstone_study::results::stats::Spread;
 use pocketstone_study::specification::factor::{self, Kind};
 
 /// A file's name as the program knows it: from its folder on, and what its output is written to.
@@ -55,8 +56,8 @@ const MORE: [&str; 6] = [
     ".",
 ];
 
-/// The parts of the study, where these factors have several values each.
-pub fn parts(varied: &[&str]) -> toml::Table {
+/// The parts of the study, where these factors have several values each, and each point so many seeds.
+pub fn parts(varied: &[&str], repetitions: u32) -> toml::Table {
     let values = VALUES.iter().map(|&(name, unit, value)| {
         let texts = [("name", name), ("unit", unit), ("value", value)];
         texts.into_iter().map(|(key, text)| (key.to_owned(), text.into())).collect::<toml::Table>()
@@ -71,8 +72,12 @@ pub fn parts(varied: &[&str]) -> toml::Table {
     text.insert("chart".into(), vec![toml::Value::from(time(varied)), toml::Value::from(flash(varied))].into());
     text.insert(
         "table".into(),
-        vec![toml::Value::from(took(varied)), toml::Value::from(files_used(varied)), toml::Value::from(output(varied))]
-            .into(),
+        vec![
+            toml::Value::from(took(varied, repetitions)),
+            toml::Value::from(files_used(varied)),
+            toml::Value::from(output(varied)),
+        ]
+        .into(),
     );
     text
 }
@@ -144,8 +149,9 @@ const ENOUGH_TICKS_NS: u64 = 200_000_000;
 
 /// What the runs took: a line for each quantity that was measured. Time in the kernel is a share that the clock's ticks
 /// found there, which says nothing of a run of some ticks.
-fn took(varied: &[&str]) -> toml::Table {
+fn took(varied: &[&str], repetitions: u32) -> toml::Table {
     let [columns, order] = columns(varied, "");
+    let ends = ends(repetitions);
     let same: String = varied.iter().map(|name| format!(" AND c.{name} IS s.{name}")).collect();
     table(
         "took",
@@ -153,30 +159,41 @@ fn took(varied: &[&str]) -> toml::Table {
         "Medians over the seeds. Times are those of runs that were not traced; calls, pages, requests and flash \
          operations are those of a traced one, with all processes that the command started.",
         format!(
-            "WITH shown(place, metric, what, divisor, unit) AS (VALUES \
-             (1, 'total_ns', 'from start to end', 1e6, ' ms'), \
-             (2, 'on_core_ns', 'time on a core', 1e6, ' ms'), \
-             (3, 'kernel_ns', 'of it in the kernel', 1e6, ' ms'), \
-             (4, 'io_ns', 'time in calls that read, write or sync', 1e6, ' ms'), \
-             (5, 'reads', 'read calls', 1.0, ''), (6, 'read_bytes', 'bytes read', 1024.0, ' KiB'), \
-             (7, 'writes', 'write calls', 1.0, ''), (8, 'written_bytes', 'bytes written', 1024.0, ' KiB'), \
-             (9, 'syncs', 'sync calls', 1.0, ''), (10, 'cache_misses', 'page-cache misses, pages', 1.0, ''), \
-             (11, 'major_faults', 'major page faults', 1.0, ''), \
-             (12, 'block_reads', 'block requests that read', 1.0, ''), \
-             (13, 'block_writes', 'block requests that write or flush', 1.0, ''), \
-             (14, 'page_senses', 'flash page senses', 1.0, ''), \
-             (15, 'page_programs', 'flash page programs', 1.0, ''), \
-             (16, 'block_erases', 'flash block erases', 1.0, ''), \
-             (17, 'energy_uj', 'energy', 1000.0, ' mJ'), \
-             (18, 'active_energy_uj', 'energy less idle', 1000.0, ' mJ')) \
-             SELECT {columns}what AS quantity, printf('%.6g%s', median / divisor, unit) AS median, \
-             iif(low IS NULL OR low = high, '', printf('%.6g to %.6g%s', low / divisor, high / divisor, unit)) \
-             AS spread, \
-             n AS runs FROM shown JOIN summary s USING (metric) WHERE metric <> 'kernel_ns' OR EXISTS \
+            "WITH shown(place, metric, what) AS (VALUES \
+             (1, 'total_ns', 'from start to end'), \
+             (2, 'on_core_ns', 'time on a core'), \
+             (3, 'kernel_ns', 'of it in the kernel'), \
+             (4, 'io_ns', 'time in calls that read, write or sync'), \
+             (5, 'reads', 'read calls'), (6, 'read_bytes', 'bytes read'), \
+             (7, 'writes', 'write calls'), (8, 'written_bytes', 'bytes written'), \
+             (9, 'syncs', 'sync calls'), (10, 'cache_misses', 'page-cache misses, pages'), \
+             (11, 'major_faults', 'major page faults'), \
+             (12, 'block_reads', 'block requests that read'), \
+             (13, 'block_writes', 'block requests that write or flush'), \
+             (14, 'page_senses', 'flash page senses'), \
+             (15, 'page_programs', 'flash page programs'), \
+             (16, 'block_erases', 'flash block erases'), \
+             (17, 'energy_uj', 'energy'), \
+             (18, 'active_energy_uj', 'energy less idle')) \
+             SELECT {columns}what AS quantity, written(median, d.unit) AS median, {ends}n AS runs \
+             FROM shown JOIN summary s USING (metric) JOIN metric_definition d ON d.name = metric \
+             WHERE metric <> 'kernel_ns' OR EXISTS \
              (SELECT 1 FROM summary c WHERE c.metric = 'on_core_ns' AND c.median >= {ENOUGH_TICKS_NS}{same}) \
              ORDER BY {order}place"
         ),
     )
+}
+
+/// The column of what stands beside a median, with its comma. Its head says what that is of a point all of whose runs
+/// have ended well; others say it themselves.
+fn ends(repetitions: u32) -> String {
+    let whole = Spread::known(repetitions as usize, 0.0, 0.0).name();
+    whole.map_or(String::new(), |whole| {
+        format!(
+            "iif(low = high OR spread_name(n) IS NULL, '', written(low, d.unit) || ' to ' || written(high, d.unit) || \
+             iif(n = {repetitions}, '', ' (' || spread_name(n) || ')')) AS \"{whole}\", "
+        )
+    })
 }
 
 /// Which files the calls of the first seed's traced run were on.
@@ -190,9 +207,9 @@ fn files_used(varied: &[&str]) -> toml::Table {
         format!(
             "WITH ranked AS (SELECT f.*, row_number() OVER (PARTITION BY cell ORDER BY \
              read_ns + write_ns + sync_ns DESC, coalesce(cache_misses, 0) DESC, file) AS place FROM file_cost f) \
-             SELECT {columns}{FILE} AS file, reads, read_bytes AS \"bytes read\", writes, \
-             written_bytes AS \"bytes written\", syncs, \
-             printf('%.3f ms', (read_ns + write_ns + sync_ns) / 1e6) AS \"time in them\", \
+             SELECT {columns}{FILE} AS file, reads, written(read_bytes, 'bytes') AS \"bytes read\", \
+             writes, written(written_bytes, 'bytes') AS \"bytes written\", syncs, \
+             written(read_ns + write_ns + sync_ns, 'ns') AS \"time in them\", \
              cache_misses AS \"cache misses\" \
              FROM ranked JOIN cells c ON c.id = cell WHERE place <= 20 AND c.repetition = 0 ORDER BY {order}place"
         ),

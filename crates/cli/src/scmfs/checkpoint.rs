@@ -6,6 +6,7 @@ use crate::target::{Target, ask, tell};
 use pocketstone_cli::{mounts, note, print_json};
 use pocketstone_core::error::Context;
 use pocketstone_core::units::format_bytes_rounded;
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_media::{MapOptions, Mapped, Medium, Region, Unmapped, map_bytes_at};
 use pocketstone_mount::daemon::Log;
@@ -194,7 +195,7 @@ fn verify(target: &Path, json: bool) -> Result<u8> {
                 Err(error) => say!("{generation}: {}", pocketstone_vfs::chain(error)),
             }
         }
-        say!("{}: {} checkpoints, {damaged} damaged", target.display(), found.len());
+        say!("{}: {}, {damaged} damaged", target.display(), counted(found.len(), "checkpoint"));
     }
     Ok(if damaged == 0 { 0 } else { ErrorKind::Threshold.exit_code() })
 }

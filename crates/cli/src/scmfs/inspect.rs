@@ -7,6 +7,7 @@ use pocketstone_cli::attributes::Shown;
 use pocketstone_cli::print_json;
 use pocketstone_core::error::Context;
 use pocketstone_core::units::format_bytes_rounded;
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_mount::State;
 use pocketstone_scmfs::{Dump, FileType, FindingKind, Operations, Report, Threshold};
@@ -51,13 +52,13 @@ fn say_report(path: &Path, report: &Report) {
         many => format!(", with {many} torn halves of inode versions"),
     };
     say!(
-        "{}: {closed}{torn}; {} inodes, {} directories, {} files, {} used; {} findings, {} left",
+        "{}: {closed}{torn}; {}, {}, {}, {} used; {}, {} left",
         path.display(),
-        report.inodes_used,
-        report.directories,
-        report.files,
+        counted(report.inodes_used, "inode"),
+        counted(report.directories, "directory"),
+        counted(report.files, "file"),
         format_bytes_rounded(report.bytes_used),
-        report.findings.len(),
+        counted(report.findings.len(), "finding"),
         left(report)
     );
     if report

@@ -5,6 +5,7 @@ use crate::target::{Target, ask, tell};
 use indicatif::{ProgressBar, ProgressStyle};
 use pocketstone_cli::print_json;
 use pocketstone_core::units::format_bytes_rounded;
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_mount::SCRUB;
 use pocketstone_scmfs::{DamageOf, ScrubDamage, ScrubProgress, ScrubReport, ScrubState};
@@ -69,16 +70,16 @@ fn print(path: &Path, report: &ScrubReport) {
     report.damaged.iter().for_each(print_damage);
     let (places, listed) = (report.damaged_places, report.damaged.len() as u64);
     if places > listed {
-        say!("and {} more damaged places", places - listed);
+        say!("and {}", counted(places - listed, "more damaged place"));
     }
     let bytes = format_bytes_rounded(report.bytes);
     let contents = match (report.checksums, report.pages_unknown) {
         (false, _) => "without data checksums (mkfs --checksums)".into(),
         (true, 0) => format!("{bytes} of data verified"),
-        (true, pages) => format!("{bytes} of data; {pages} pages had no checksum before"),
+        (true, pages) => format!("{bytes} of data; {} had no checksum before", counted(pages, "page")),
     };
-    let (files, directories) = (report.files, report.directories);
-    say!("{}: {directories} directories, {files} files, {contents}; {places} damaged places", path.display());
+    let (files, directories) = (counted(report.files, "file"), counted(report.directories, "directory"));
+    say!("{}: {directories}, {files}, {contents}; {}", path.display(), counted(places, "damaged place"));
 }
 
 fn print_damage(damage: &ScrubDamage) {

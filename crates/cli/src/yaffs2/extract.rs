@@ -8,6 +8,7 @@ use crate::chip;
 use crate::paths::{list, show};
 use pocketstone_cli::note;
 use pocketstone_core::error::Context;
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_vfs::{Attr, FileType, Ino, Operations, ROOT};
 use pocketstone_yaffs2::Volume;
@@ -54,7 +55,8 @@ pub fn extract(given: &ChipArguments, folder: &Path) -> Result<u8> {
     }
     let incomplete = if incomplete > 0 { format!(", {incomplete} incomplete") } else { String::new() };
     let found = if found > 0 { format!(", {found} in lost+found") } else { String::new() };
-    say!("{}: {done} objects from {}; {left_out} skipped{incomplete}{found}", folder.display(), given.path.display());
+    let (done, from) = (counted(done, "object"), given.path.display());
+    say!("{}: {done} from {from}; {left_out} left out{incomplete}{found}", folder.display());
     Ok(if whole { 0 } else { ErrorKind::Threshold.exit_code() })
 }
 

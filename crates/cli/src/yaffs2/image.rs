@@ -6,6 +6,7 @@ use crate::paths::show;
 use crate::unfinished::Nameless;
 use pocketstone_core::error::Context;
 use pocketstone_core::units::format_bytes_rounded;
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::ImageLayout;
 use pocketstone_vfs::{FileType, Ino, ROOT};
@@ -40,7 +41,7 @@ pub fn image(arguments: &ImageArguments) -> Result<u8> {
     let mut builder = Builder { arguments, time_s: fixed_time(arguments.times)?, own, names: HashMap::new() };
     let (objects, bytes) = builder.build(BufWriter::new(out), &form, &top)?;
     nameless.finish(arguments.force)?;
-    say!("{}: {objects} objects, {}", file.display(), format_bytes_rounded(bytes));
+    say!("{}: {}, {}", file.display(), counted(objects, "object"), format_bytes_rounded(bytes));
     Ok(0)
 }
 

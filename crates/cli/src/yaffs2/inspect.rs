@@ -7,6 +7,7 @@ use pocketstone_cli::attributes::{self, Shown};
 use pocketstone_cli::print_json;
 use pocketstone_core::error::Context;
 use pocketstone_core::units::format_bytes_rounded;
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_media::nand::Access;
 use pocketstone_vfs::{Attr, FileType};
@@ -36,21 +37,21 @@ pub fn fsck(given: &ChipArguments, json: bool) -> Result<u8> {
             say!("{means}: {place}{}: {}", finding.kind, finding.what);
         }
         if report.findings_left_out > 0 {
-            say!("and {} findings more", report.findings_left_out);
+            say!("and {}", counted(report.findings_left_out, "more finding"));
         }
         let kinds = report.objects;
         say!(
-            "{name}: {} files ({}), {} directories, {} symbolic links, {} hard links, {} special files",
-            kinds.files,
+            "{name}: {} ({}), {}, {}, {}, {}",
+            counted(kinds.files, "file"),
             format_bytes_rounded(report.file_bytes),
-            kinds.directories,
-            kinds.symlinks,
-            kinds.hard_links,
-            kinds.specials
+            counted(kinds.directories, "directory"),
+            counted(kinds.symlinks, "symbolic link"),
+            counted(kinds.hard_links, "hard link"),
+            counted(kinds.specials, "special file")
         );
         say!(
-            "{name}: {} blocks, {} erased, {} bad; pages: {} used, {} garbage, {} erased; sequence {}; {} checkpoint",
-            report.blocks,
+            "{name}: {}, {} erased, {} bad; pages: {} used, {} garbage, {} erased; sequence {}; {} checkpoint",
+            counted(report.blocks, "block"),
             report.erased_blocks,
             report.bad_blocks,
             report.used_pages,
@@ -60,7 +61,7 @@ pub fn fsck(given: &ChipArguments, json: bool) -> Result<u8> {
             if report.checkpoint { "with a" } else { "no" }
         );
         let tidy = report.findings.iter().filter(|finding| finding.severity == Severity::Tidy).count();
-        say!("{name}: {} errors, {tidy} leftovers of a power loss", report.errors);
+        say!("{name}: {}, {} of a power loss", counted(report.errors, "error"), counted(tidy, "leftover"));
     }
     Ok(if report.errors == 0 { 0 } else { ErrorKind::Threshold.exit_code() })
 }

@@ -6,6 +6,7 @@ use crate::unfinished::{Unfinished, parent};
 use pocketstone_cli::mounts::not_a_directory;
 use pocketstone_core::error::Context;
 use pocketstone_core::units::format_bytes_rounded;
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::{Access, Geometry, ImageLayout, ImageNand, Nand};
 use pocketstone_vfs::{ROOT, SetAttr};
@@ -45,7 +46,7 @@ fn device(arguments: &MkfsArguments) -> Result<u8> {
 }
 
 fn bad_words(bad: u32) -> String {
-    if bad == 0 { String::new() } else { format!(", {bad} blocks of it bad") }
+    if bad == 0 { String::new() } else { format!(", {} of it bad", counted(bad, "block")) }
 }
 
 /// The first good block that is not erased; its first page tells.

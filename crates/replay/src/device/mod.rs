@@ -9,6 +9,7 @@ mod tests;
 mod variant;
 
 use pocketstone_core::error::Context;
+use pocketstone_core::words::choices;
 use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -162,10 +163,12 @@ impl Device {
             false => folder.join(format!("{name}.toml")),
         };
         let text = fs::read_to_string(&path).map_err(|e| {
-            let names = list(folder).unwrap_or_default().into_iter().map(|d| d.name).collect::<Vec<_>>().join(", ");
-            Error::user(format!("unknown device `{name}` ({})", path.display()))
-                .because(e)
-                .hint(format!("available devices: {names}"))
+            let names: Vec<String> = list(folder).unwrap_or_default().into_iter().map(|d| d.name).collect();
+            Error::user(format!("unknown device `{name}` ({})", path.display())).because(e).hint(choices(
+                name,
+                "available devices",
+                &names,
+            ))
         })?;
         let mut stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         stem += &whole[name.len()..];

@@ -6,8 +6,8 @@ const exploreUnits = (value, units) => {
   const digits = Math.abs(scaled) >= 99.95 ? 0 : Math.abs(scaled) >= 9.995 ? 1 : 2;
   return `${scaled.toFixed(digits)} ${name}`;
 };
-const exploreTime = (ns) => ns === null ? "–" : ns === 0 ? "0" : exploreUnits(ns, [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]]);
-const exploreEnergy = (mj) => mj === 0 ? "0" : exploreUnits(mj, [[1e3, "J"], [1, "mJ"], [1e-3, "uJ"]]);
+const exploreTime = (ns) => ns === null ? "–" : ns === 0 ? "0" : exploreUnits(ns, [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]]);
+const exploreEnergy = (mj) => mj === 0 ? "0" : exploreUnits(mj, [[1e3, "J"], [1, "mJ"], [1e-3, "µJ"]]);
 const exploreMHz = (khz) => `${Number((khz / 1000).toFixed(1))} MHz`;
 const exploreParts = [["active", "cores that run"], ["idle", "idle cores"], ["awake", "device awake"], ["memory", "memory"], ["flash", "storage"]];
 const exploreMake = (space) => (name, attributes = {}, ...children) => {
@@ -32,8 +32,8 @@ const exploreTick = (value, highest, units) => {
   const [factor, name] = units.find(([f]) => highest >= f) ?? units[units.length - 1];
   return value === 0 ? "0" : `${Number((value / factor).toPrecision(6))} ${name}`;
 };
-const exploreTimes = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]];
-const exploreJoules = [[1e3, "J"], [1, "mJ"], [1e-3, "uJ"]];
+const exploreTimes = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+const exploreJoules = [[1e3, "J"], [1, "mJ"], [1e-3, "µJ"]];
 // Pictures are as wide as their place, a unit a pixel: text has its size on a phone, too.
 const exploreRuler = document.createElement("canvas").getContext("2d");
 const exploreWide = (text) => {

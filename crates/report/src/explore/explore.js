@@ -84,7 +84,7 @@
     const family = name.split(":")[0], own = device.tunables[name] ?? device.tunables[family] ?? {};
     id("tunables").hidden = !engine.free || !governor.tunables.length;
     fill(id("tunables").querySelector(".tunables"), ...governor.tunables.map(([key, unit, value]) => html("label", {},
-      unit ? `${key} (${unit})` : key,
+      unit ? `${key} (${unit === "us" ? "µs" : unit})` : key,
       html("input", { "data-tunable": key, value: set[key] ?? "", placeholder: own[key] ?? value, spellcheck: "false", class: key in set ? "set" : null }))));
     control("reset").hidden = !Object.keys(set).length;
     if (!engine.free) return;

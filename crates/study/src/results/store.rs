@@ -333,19 +333,21 @@ impl Store {
         self.rows(sql, [cell], |r| Ok(Call { start_ns: ns(r, 0)?, latency_ns: ns(r, 1)?, intended_ns: ns(r, 2)? }))
     }
 
-    /// The first traced cell with a database that an SQL condition on the view `cells` selects.
+    /// The first traced cell with a database, of those that an SQL condition on the view `cells` selects, or of all.
     ///
     /// # Errors
     /// `ErrorKind::User` if there is none, or for an invalid SQL condition.
-    pub fn traced_cell(&self, only: &str) -> Result<StoredCell> {
+    pub fn traced_cell(&self, only: Option<&str>) -> Result<StoredCell> {
+        let condition = only.unwrap_or("true");
         let sql = format!(
-            "SELECT id FROM cells WHERE traced AND status = 'done' AND engine IS NOT NULL AND ({only})
+            "SELECT id FROM cells WHERE traced AND status = 'done' AND engine IS NOT NULL AND ({condition})
              ORDER BY id LIMIT 1"
         );
-        let found = self.asked(only, &sql, [], |r| r.get::<_, i64>(0));
-        let found = found.map_err(|e| Error::user(format!("`{only}` is not a valid condition on cells")).because(e))?;
+        let invalid = |e| Error::user(format!("`{condition}` is not a valid condition on cells")).because(e);
+        let found = self.asked(condition, &sql, [], |r| r.get::<_, i64>(0)).map_err(invalid)?;
         let missing = || {
-            Error::user(format!("no traced cell with a database matches `{only}`"))
+            let of = |only| format!("no traced cell with a database matches `{only}`");
+            Error::user(only.map_or("the run has no traced cell with a database".to_owned(), of))
                 .hint("only traced cells have system calls; see `traced` in docs/studies.md, and what the run skipped")
         };
         let id = found.first().ok_or_else(missing)?;

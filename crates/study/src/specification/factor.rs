@@ -5,7 +5,7 @@ use super::volume;
 use pocketstone_core::database::Delay;
 use pocketstone_core::units::{format_bytes, format_ns, parse_bytes, parse_ns};
 use pocketstone_core::volume::Volume;
-use pocketstone_core::words::Word;
+use pocketstone_core::words::{Word, choices, nearest};
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::factor::{Bytes, CountOrNone, Factor, Flag, OrDefault, Text};
 use pocketstone_workload::plan::{IoScheduler, ReadAheadBy};
@@ -142,7 +142,7 @@ pub(crate) fn workload_of(point: &Point) -> &str {
 pub fn named(name: &str) -> Result<&'static AnyFactor> {
     FACTORS.iter().find(|f| f.name == name).ok_or_else(|| {
         let names: Vec<&str> = FACTORS.iter().map(|f| f.name).collect();
-        Error::user(format!("unknown factor `{name}`")).hint(format!("factors: {}", names.join(", ")))
+        Error::user(format!("unknown factor `{name}`")).hint(choices(name, "factors", &names))
     })
 }
 
@@ -162,8 +162,15 @@ fn read_any(factor: &AnyFactor, value: &toml::Value) -> Result<Value> {
     match (factor.kind, value) {
         (_, toml::Value::String(text)) if factor.or_default && text == "default" => Ok(text.clone().into()),
         (Kind::Word(words), toml::Value::String(text)) if words.contains(&text.as_str()) => Ok(text.clone().into()),
-        (Kind::Word(words), _) => Err(wrong(&format!("one of {}", words.join(", ")))),
-        (Kind::Volume, toml::Value::String(text)) => Volume::named(text).map(|_| text.clone().into()),
+        (Kind::Word(words), value) => {
+            let error = wrong(&format!("one of {}", words.join(", ")));
+            let meant = value.as_str().and_then(|text| nearest(text, words.iter().copied()));
+            Err(meant.map(|word| format!("did you mean \"{word}\"?")).into_iter().fold(error, Error::hint))
+        }
+        (Kind::Volume, toml::Value::String(text)) => Volume::named(text).map(|_| text.clone().into()).map_err(|e| {
+            let error = Error::user(format!("unknown value `{text}` of `{}`", factor.name));
+            e.cure().into_iter().fold(error, Error::hint)
+        }),
         (Kind::Volume, _) => Err(wrong("the name of a volume, such as \"jffs2\"")),
         (Kind::Flag, toml::Value::Boolean(flag)) => Ok((*flag).into()),
         (Kind::Flag, _) => Err(wrong("true or false")),
@@ -229,6 +236,10 @@ mod tests {
         assert!(read("page_bytes", 1000.into()).unwrap_err().cure().unwrap().contains("power of two"));
         assert!(read("governor", "default".into()).is_ok() && read("engine", "default".into()).is_err());
         assert!(read("null_files", "none".into()).is_ok() && read("null_files", 64.into()).is_ok());
-        assert!(named("requets").unwrap_err().cure().unwrap().contains("requests"));
+        assert!(named("requets").unwrap_err().cure().unwrap().starts_with("did you mean `requests`? factors: "));
+        let error = read("file_system", "tmpf".into()).unwrap_err();
+        assert_eq!(error.message(), "unknown value `tmpf` of `file_system`");
+        assert!(error.cure().unwrap().starts_with("did you mean `tmpfs`? volumes: "));
+        assert_eq!(read("page_cache", "could".into()).unwrap_err().cure(), Some("did you mean \"cold\"?"));
     }
 }

@@ -2,6 +2,7 @@
 
 use pocketstone_core::Error;
 use pocketstone_core::metric::metric;
+use pocketstone_core::words::choices;
 use pocketstone_workload::table;
 
 pub use pocketstone_core::metric::{Better, Metric, Source, Unit};
@@ -19,7 +20,7 @@ pub fn named(name: &str) -> Option<&'static Metric> {
 /// The error of a name that no metric has.
 pub fn unknown(name: &str) -> Error {
     let names: Vec<&str> = all().map(|metric| metric.name).collect();
-    Error::user(format!("unknown metric `{name}`")).hint(format!("metrics: {}", names.join(", ")))
+    Error::user(format!("unknown metric `{name}`")).hint(choices(name, "metrics", &names))
 }
 
 use Better::{Less, More, Neither};

@@ -20,6 +20,7 @@ pub use unit::Unit;
 
 use crate::specification::metric::{self, Better, Source};
 use place::Locator;
+use pocketstone_core::words::nearest;
 use pocketstone_core::{Error, Result};
 use serde::Deserialize;
 use std::ops::Range;
@@ -28,6 +29,8 @@ use toml::Spanned;
 /// A study.
 #[derive(Debug, Clone)]
 pub struct Study {
+    /// What errors name as the place of its text: its file, unless it has none.
+    pub file: String,
     /// The file's name without `.toml`.
     pub name: String,
     /// The file's text.
@@ -230,6 +233,13 @@ fn judged(at: &Locator<'_>, named: Option<Vec<Spanned<String>>>) -> Result<Vec<S
     named.into_iter().map(check).collect()
 }
 
+/// What helps with an unknown key, whose error quotes it and then those that there are.
+fn meant_key(message: &str) -> Option<String> {
+    let mut quoted = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2);
+    let key = quoted.next()?;
+    nearest(key, quoted).map(|name| format!("did you mean `{name}`?"))
+}
+
 impl Study {
     /// Reads a study's text; `file` is named in errors.
     ///
@@ -238,7 +248,8 @@ impl Study {
     pub fn parse(file: &str, text: &str) -> Result<Self> {
         let at = Locator { file, text };
         let raw: RawStudy = toml::from_str(text).map_err(|e| {
-            at.error(e.span().unwrap_or(0..0), Error::user(format!("not a valid study: {}", e.message())))
+            let error = Error::user(format!("not a valid study: {}", e.message()));
+            at.error(e.span().unwrap_or(0..0), meant_key(e.message()).into_iter().fold(error, Error::hint))
         })?;
         let mut experiments: Vec<Experiment> = Vec::new();
         for e in raw.experiment {
@@ -295,6 +306,7 @@ impl Study {
         let name = std::path::Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let judged = judged(&at, raw.judged_metrics)?;
         Ok(Study {
+            file: file.to_owned(),
             name,
             text: text.to_owned(),
             title: raw.title,
@@ -331,11 +343,11 @@ impl Study {
     /// Where a query stands in the file: `FILE:LINE`.
     pub fn place(&self, query: &Spanned<String>) -> String {
         let line = self.text[..query.span().start.min(self.text.len())].lines().count().max(1);
-        format!("{}.toml:{line}", self.name)
+        format!("{}:{line}", self.file)
     }
 
     /// An error with the place that it is about, shown as the errors of [`Study::parse`] are.
     pub fn error_at(&self, span: Range<usize>, error: Error) -> Error {
-        Locator { file: &format!("{}.toml", self.name), text: &self.text }.error(span, error)
+        Locator { file: &self.file, text: &self.text }.error(span, error)
     }
 }

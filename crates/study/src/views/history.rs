@@ -8,6 +8,7 @@ use crate::views::figures::scale_of;
 use crate::views::model;
 use crate::views::model::{Answer, Axis, Explanation, Figure, Joined, Model, Point, Scale, Table};
 use pocketstone_core::origin::Origin;
+use pocketstone_core::words::counted;
 use std::collections::BTreeSet;
 
 /// Figures of a page; the other series are in its tables.
@@ -62,7 +63,7 @@ fn own_lines(text: &str, other: &str) -> String {
     let mut shown: Vec<String> = own.iter().take(LINES).map(cut).collect();
     match own.len() {
         0 => shown.push("no line of its own".to_owned()),
-        all if all > LINES => shown.push(format!("and {} more lines", all - LINES)),
+        all if all > LINES => shown.push(format!("and {}", counted(all - LINES, "more line"))),
         _ => {}
     }
     shown.join("\n")
@@ -73,14 +74,14 @@ pub fn summary(history: &History) -> String {
     let changed: Vec<&Series> = history.series.iter().filter(|s| !s.changes.is_empty()).collect();
     let worse = |s: &&&Series| s.changes.last().is_some_and(|last| last.direction(s.metric) == Direction::Worse);
     let (runs, all) = (history.runs.len(), history.series.len());
-    let of = format!("{runs} runs of {} on the board {}", history.study, history.board);
+    let of = format!("{} of {} on the board {}", counted(runs, "run"), history.study, history.board);
     if !history.can_tell() {
         return format!("{of}: changes cannot be told from noise in fewer than {ENOUGH} values on this board.");
     }
     let untold = history.without_change().1.len();
     let few = match untold {
         0 => String::new(),
-        _ => format!(" {untold} more have too few values to tell a change from noise (fewer than {ENOUGH})."),
+        _ => format!(" Too few values to tell a change from noise (fewer than {ENOUGH}) have {untold} more."),
     };
     match (changed.len(), all - untold) {
         (0, told) => format!("{of}: none of {told} series changed.{few}"),
@@ -329,8 +330,8 @@ mod tests {
         };
         assert_eq!(
             summary(&history),
-            "12 runs of s on the board host: none of 1 series changed. 1 more have too few values to tell a change \
-             from noise (fewer than 10)."
+            "12 runs of s on the board host: none of 1 series changed. Too few values to tell a change from noise \
+             (fewer than 10) have 1 more."
         );
         let model = model(&history);
         let whats = |id: &str| {

@@ -17,6 +17,7 @@ use crate::views::report_tables::{results_tables, volumes_table};
 use crate::views::rows::{Found, Row, SpreadColumn, by_point};
 use pocketstone_core::error::Context;
 use pocketstone_core::outcome::Outcome;
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, Result};
 use pocketstone_replay::device::Device;
 
@@ -81,6 +82,8 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
         ..Model::default()
     };
     model.left_out.extend(undrawn);
+    // Where no cell was measured, no text has its numbers: what failed says why.
+    let dropped = if store.done()?.is_empty() { Vec::new() } else { dropped };
     model.left_out.extend(dropped.into_iter().map(|d| LeftOut {
         what: format!("a paragraph of \"{}\"", d.heading),
         why: format!("not all of its numbers are in the results of this run ({})", d.missing.join(", ")),
@@ -105,7 +108,7 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
     model.tables.extend(engines_table(store)?);
     model.tables.extend(read_ahead_table(store)?);
     for experiment in &study.experiments {
-        model.tables.extend(results_tables(store, &experiment.name)?);
+        model.tables.extend(results_tables(store, &experiment.name, !study.tables.is_empty())?);
     }
     model.tables.extend(tasks_table(store)?);
     model.summary = summary(store, &model)?;
@@ -119,7 +122,7 @@ fn summary(store: &Store, model: &Model) -> Result<String> {
     };
     let (done, failed, lost) = (count("status = 'done'")?, count("status = 'failed'")?, count("status = 'lost'")?);
     let verdicts = |v: Verdict| model.claims.iter().filter(|c| c.verdict == v).count();
-    let mut text = format!("{done} cells measured");
+    let mut text = format!("{} measured", counted(done, "cell"));
     if failed > 0 {
         text += &format!(", {failed} failed");
     }
@@ -373,7 +376,7 @@ pub fn improvements(store: &Store, study: &Study) -> Result<Vec<Table>> {
     Ok(tables)
 }
 
-/// Skipped items, one per line: what, why, and the fix.
+/// What was left out, one thing per line: what, why, and the fix.
 pub fn left_out_lines(left_out: &[LeftOut]) -> Vec<String> {
     let line = |l: &LeftOut| match l.cure.is_empty() {
         true => format!("left out: {}: {}", l.what, l.why),

@@ -19,20 +19,23 @@ use pocketstone_workload::table::Name;
 enum Results {
     /// Reads of one file: times, and flash operations.
     Reads,
-    /// Operations on files, and commands: latencies.
+    /// Operations on files: latencies.
     Files,
+    /// Commands: one call each.
+    Commands,
     /// Operations on databases.
     Databases,
 }
 
 impl Results {
-    const ALL: [Results; 3] = [Results::Reads, Results::Files, Results::Databases];
+    const ALL: [Results; 4] = [Results::Reads, Results::Files, Results::Commands, Results::Databases];
 
     /// The one that has a workload's points. Results may have workloads of other versions.
     fn of(workload: &str) -> Results {
         match Name::of_word(workload) {
             Some(Name::OnFiles(_)) if workload == ReadSpec::NAME => Results::Reads,
-            Some(Name::OnFiles(_) | Name::Command) | None => Results::Files,
+            Some(Name::OnFiles(_)) | None => Results::Files,
+            Some(Name::Command) => Results::Commands,
             Some(Name::Database(_)) => Results::Databases,
         }
     }
@@ -42,6 +45,7 @@ impl Results {
         match self {
             Results::Reads => "reads",
             Results::Files => "files",
+            Results::Commands => "commands",
             Results::Databases => "databases",
         }
     }
@@ -50,6 +54,7 @@ impl Results {
         match self {
             Results::Reads => reads_table(store, experiment),
             Results::Files => latencies_table(store, experiment),
+            Results::Commands => commands_table(store, experiment),
             Results::Databases => databases_table(store, experiment),
         }
     }
@@ -62,8 +67,9 @@ impl Results {
     }
 }
 
-/// The tables of an experiment's results: one, or, of different kinds of workloads, one for each.
-pub(crate) fn results_tables(store: &Store, experiment: &str) -> Result<Vec<Table>> {
+/// The tables of an experiment's results: one, or, of different kinds of workloads, one for each. Commands are one call
+/// each, and have no more to them than what a study's own tables show, where it has some (`own_tables`).
+pub(crate) fn results_tables(store: &Store, experiment: &str, own_tables: bool) -> Result<Vec<Table>> {
     let sql = "SELECT DISTINCT point ->> '$.workload' FROM statistic WHERE experiment = ?1";
     let workloads: Vec<Option<String>> = store.rows(sql, [experiment], |r| r.get(0))?;
     let usual = workload_of(&Factors::default()).to_owned();
@@ -71,7 +77,8 @@ pub(crate) fn results_tables(store: &Store, experiment: &str) -> Result<Vec<Tabl
         workloads.iter().any(|workload| Results::of(workload.as_deref().unwrap_or(&usual)) == *results)
     };
     let mut tables = Vec::new();
-    for results in Results::ALL.into_iter().filter(has) {
+    let shown = |results: &Results| *results != Results::Commands || !own_tables;
+    for results in Results::ALL.into_iter().filter(has).filter(shown) {
         tables.extend(results.table(store, experiment)?.map(|table| (results, table)));
     }
     if tables.len() > 1 {
@@ -210,9 +217,56 @@ fn latencies_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
         origin,
         id: format!("results-{experiment}"),
         title: format!("Results: {experiment}"),
+        caption: origin.caption(&format!(
+            "Median, mean and so on are computed per repetition; shown are their medians over the repetitions{}. The \
+                spread is that of the median latency.",
+            if names.contains(&"file_system") { ", which alternate between the file systems" } else { "" }
+        )),
+        columns,
+        rows: rows.collect(),
+    }))
+}
+
+/// What the commands of an experiment took.
+fn commands_table(store: &Store, experiment: &str) -> Result<Option<Table>> {
+    let more_metrics = [
+        ("on_core_ns", "on core"),
+        ("io_ns", "in I/O calls"),
+        ("reads", "reads"),
+        ("writes", "writes"),
+        ("syncs", "syncs"),
+        ("page_senses", "page senses"),
+    ];
+    let metrics: Vec<&'static str> = std::iter::once("total_ns").chain(more_metrics.map(|(name, _)| name)).collect();
+    let (table, origin) = Results::Commands.by_point(store, experiment, &metrics)?;
+    // A metric that no point has is no column.
+    let has = |metric: &str| table.iter().any(|(_, found)| found.contains_key(metric));
+    let there: Vec<_> = more_metrics.into_iter().filter(|(metric, _)| has(metric)).collect();
+    if table.is_empty() {
+        return Ok(None);
+    }
+    let (names, mut columns) = factor_columns(&table);
+    let spread = SpreadColumn::of(table.iter().map(|(_, found)| found.get("total_ns")));
+    columns.extend(["seeds", "total time", &spread.head()].map(str::to_owned));
+    columns.extend(there.iter().map(|(_, label)| (*label).to_owned()));
+    let rows = table.iter().map(|(point, by_metric)| {
+        let missing = || "unavailable".to_owned();
+        let value = |metric: &str| by_metric.get(metric).map_or_else(missing, Row::text);
+        let total = by_metric.get("total_ns");
+        let mut cells: Vec<String> = names.iter().map(|n| shown(point, n)).collect();
+        cells.push(total.map_or_else(|| "0".into(), |r| r.n.to_string()));
+        cells.push(value("total_ns"));
+        cells.push(total.map_or_else(missing, |r| spread.cell(r)));
+        cells.extend(there.iter().map(|(metric, _)| value(metric)));
+        cells
+    });
+    Ok(Some(Table {
+        origin,
+        id: format!("results-{experiment}"),
+        title: format!("Results: {experiment}"),
         caption: origin.caption(
-            "Median, mean and so on are computed per repetition; shown are their medians over the repetitions, \
-                which alternate between the file systems. The spread is that of the median latency.",
+            "Medians over the seeds. Times are those of untraced runs; time in calls that read, write or sync, and \
+                counts, are those of traced twins, with all processes that the command started.",
         ),
         columns,
         rows: rows.collect(),

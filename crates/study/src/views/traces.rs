@@ -5,6 +5,7 @@ use crate::results::stats::statistic;
 use crate::specification::recordings::Recorded;
 use crate::views::model::{Axis, Figure, Model, Point, Scale, Series, Table};
 use pocketstone_core::units::{format_bytes, format_ns};
+use pocketstone_core::words::counted;
 use pocketstone_probe::analysis::PhoneSummary;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,7 +99,7 @@ pub fn model(folder: &str, command: &str, rows: &[LogRun]) -> Model {
                 one; block requests are the machine's.";
     Model {
         title: format!("Logs in {folder}"),
-        summary: format!("{} runs in {} logs.", runs.len(), logs.len()),
+        summary: format!("{} in {}.", counted(runs.len(), "run"), counted(logs.len(), "log")),
         description: vec![said.to_owned()],
         command: command.to_owned(),
         facts: vec![("pocketstone".to_owned(), env!("CARGO_PKG_VERSION").to_owned())],

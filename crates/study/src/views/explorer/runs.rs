@@ -10,6 +10,7 @@ use crate::specification::setting::Lever;
 use crate::specification::study::{Choice, ReplaySpec, Study};
 use pocketstone_core::Result;
 use pocketstone_core::error::Context;
+use pocketstone_core::units::format_ns;
 use pocketstone_replay::device::Device;
 use pocketstone_replay::levers::Levers;
 use serde_json::Value;
@@ -131,8 +132,8 @@ fn on_device(
     let cycles = match calibration {
         Some(c) => {
             let measured = c.device.as_ref().map_or_else(String::new, |d| format!(" of {}", d.get_ref()));
-            let seconds = format!("takes {} s on a core at the maximum frequency", c.on_core_s);
-            format!("so many that {} {seconds}{measured}", c.workload)
+            let time = format_ns(1e9 * c.on_core_s);
+            format!("scaled so that {} takes {time} on a core at the maximum frequency{measured}", c.workload)
         }
         None => {
             let known = match recording.has_frequencies() {
