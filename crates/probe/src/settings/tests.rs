@@ -11,6 +11,16 @@ fn tree() -> (tempfile::TempDir, PathBuf, PathBuf) {
     (folder, a, b)
 }
 
+/// A program that is these lines. Another process writes it: a child that another test has just started would have the
+/// file open for writing as long as this process does, and the kernel runs nothing that is open for that.
+fn script(folder: &Path, lines: &str) -> PathBuf {
+    let program = folder.join("program");
+    let write = "printf '#!/bin/sh\\n%s\\n' \"$2\" > \"$1\" && chmod 755 \"$1\"";
+    let written = Command::new("sh").args(["-c", write, "sh"]).arg(&program).arg(lines).status().unwrap();
+    assert!(written.success());
+    program
+}
+
 #[test]
 fn dropping_puts_the_first_values_back() {
     let (_folder, a, b) = tree();
@@ -168,9 +178,7 @@ fn a_journal_that_cannot_be_carried_out_says_which_one_it_is_and_one_without_an_
 fn what_cannot_be_put_back_is_said_with_where_it_is_noted_and_what_could_not_be_set_has_nothing_to_put_back() {
     let folder = tempfile::tempdir().unwrap();
     // A watchdog that puts nothing back.
-    let program = folder.path().join("program");
-    fs::write(&program, "#!/bin/sh\nprintf 1\ncat >/dev/null\n").unwrap();
-    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let program = script(folder.path(), "printf 1\ncat >/dev/null");
     let mut settings = Settings::guarded(&program, folder.path(), None).unwrap();
     let words = |word: &str| vec![word.to_owned()];
     settings.make(&Setting::Command { set: words("true"), undo: words("false") }).unwrap();
