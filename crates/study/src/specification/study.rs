@@ -178,7 +178,7 @@ pub struct ExplanationSpec {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawStudy {
-    title: String,
+    title: Spanned<String>,
     #[serde(default)]
     description: Vec<String>,
     answer: Option<AnswerSpec>,
@@ -240,6 +240,8 @@ impl Study {
         let raw: RawStudy = toml::from_str(text).map_err(|e| {
             at.error(e.span().unwrap_or(0..0), Error::user(format!("not a valid study: {}", e.message())))
         })?;
+        // A command line may have anything in it.
+        let as_they_are = raw.experiment.iter().flat_map(|e| e.value_spans()).chain([raw.title.span()]).collect();
         let mut experiments: Vec<Experiment> = Vec::new();
         for e in raw.experiment {
             let name = e.name.get_ref().clone();
@@ -291,13 +293,13 @@ impl Study {
         }
         let repetitions = raw.repetitions.as_ref().map_or(Ok(1), |r| matrix::repetitions(&at, r))?;
         let values = raw.value.iter().map(|v| v.name.as_str());
-        texts::check(&at, values.chain(raw.claim.iter().map(|c| c.name.as_str())))?;
+        texts::check(&at, as_they_are, values.chain(raw.claim.iter().map(|c| c.name.as_str())))?;
         let name = std::path::Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let judged = judged(&at, raw.judged_metrics)?;
         Ok(Study {
             name,
             text: text.to_owned(),
-            title: raw.title,
+            title: raw.title.into_inner(),
             description: raw.description,
             answer: raw.answer,
             board_place: raw.board.span(),
