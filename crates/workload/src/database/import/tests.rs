@@ -198,6 +198,13 @@ fn long_logs_take_time_by_their_length() {
         let imported = import(&log, Vec::new(), None, 1, Some(&BTreeMap::new())).unwrap();
         assert_eq!((imported.lines, imported.skipped.len()), (vec![1], lines));
     }
+    // Each goes on to the last line, and nothing is understood there.
+    for (open, end) in [("x [\n", "] 'y"), ("x (\n", ") 'y"), ("CREATE TRIGGER a BEGIN x;\n", "")] {
+        let log = format!("SELECT 1\n{}{end}\nSELECT 2\n", open.repeat(lines));
+        let imported = import(&log, Vec::new(), None, 1, Some(&BTreeMap::new())).unwrap();
+        assert_eq!(imported.lines[0], 1);
+        assert!(imported.skipped.len() >= lines, "{open}");
+    }
     assert!(begin.elapsed() < std::time::Duration::from_secs(30), "{:?}", begin.elapsed());
 }
 
