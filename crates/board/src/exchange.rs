@@ -6,7 +6,7 @@
 
 use crate::cache::{digest_of_file, files_below};
 use crate::qemu::Qemu;
-use crate::{BoardContext, Cache, Profile, ProfileKind};
+use crate::{BoardContext, Cache, Profile, ProfileKind, temporary_folder};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -145,7 +145,7 @@ pub fn difference(profile: &Profile, manifest: &Manifest, context: &BoardContext
 
 fn pack(manifest: &Manifest, root: &Path, file: &Path) -> Result<()> {
     let failed = || format!("cannot write {}", file.display());
-    let lists = tempfile::tempdir().user(failed)?;
+    let lists = temporary_folder()?;
     let text =
         serde_json::to_vec_pretty(manifest).map_err(|e| Error::bug("a manifest is not valid JSON").because(e))?;
     fs::write(lists.path().join(MANIFEST), text).user(failed)?;

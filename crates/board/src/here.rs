@@ -1,6 +1,7 @@
 //! This machine.
 
 use crate::orders::{introduced, introduction, put, read_response, remove_ours};
+use crate::scratch::{remove_left_temporary, temporary_folder};
 use crate::transport::{Offer, Transport, of_a_real_machine};
 use crate::{BoardContext, Cache, Failed, HostProfile, child};
 use pocketstone_core::board::{Ability, BoardDescription, Capabilities, Places};
@@ -45,6 +46,7 @@ impl Here {
     /// # Errors
     /// `ErrorKind::Board` if the runner is not next to the command.
     pub fn open(profile: &HostProfile, context: &BoardContext) -> Result<Self> {
+        remove_left_temporary();
         let (directory, runner) = (profile.directory.clone(), runner_beside_command()?);
         Ok(Here { directory, runner, context: context.clone(), name: MACHINE.into() })
     }
@@ -130,7 +132,7 @@ impl Transport for Here {
     }
 
     fn folder(&self) -> Result<TempDir> {
-        tempfile::tempdir().board(|| "cannot create a temporary folder".into())
+        temporary_folder()
     }
 
     fn carry_out(&self, _after: &[Step], folder: &Path) -> Result<(), Failed> {

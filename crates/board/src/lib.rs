@@ -17,6 +17,7 @@ mod power;
 mod profile;
 mod qemu;
 mod remote;
+mod scratch;
 mod squashfs;
 pub mod transport;
 mod wire;
@@ -34,6 +35,7 @@ pub use profile::{
     Profile, ProfileKind, SshProfile, VirtualProfile, list,
 };
 pub use qemu::{architectures as runner_architectures, runner_compiler, static_runner};
+pub use scratch::temporary_folder;
 
 use here::Here;
 use pocketstone_core::{Error, Result};

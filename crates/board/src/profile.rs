@@ -487,13 +487,14 @@ mod tests {
         else {
             panic!("a board by ssh")
         };
-        let command = Setting::Command { set: vec!["a".into()], undo: vec!["b".into()] };
+        let command = Setting::Command { set: vec!["a".into()], undo: vec!["b".into()], read: None };
         assert_eq!(board.settings, [Setting::File { file: "/sys/x".into(), value: "1".into() }, command]);
         for wrong in [
             "[{ set = [\"a\"] }]",
             "[{ file = \"/x\", value = \"1\", undo = [\"b\"] }]",
             "[{ set = [\"a\"], undo = [] }]",
             "[{ set = [\"\"], undo = [\"b\"] }]",
+            "[{ set = [\"a\"], undo = [\"b\"], read = [] }]",
         ] {
             let error = parse(wrong).unwrap_err();
             assert!(error.chain().contains("either `file` and `value`, or `set` and `undo`"), "{}", error.chain());

@@ -160,6 +160,7 @@ impl Connection {
                         self.copies.put_back(&journal)?;
                         self.tell(&Frame::Noted, context)?;
                     }
+                    Some(Frame::Waits(why)) => (context.progress)(&format!("the board waits: {why}")),
                     Some(Frame::Done) => return Ok(()),
                     Some(Frame::Failed(why)) => return Err(Error::board(why).into()),
                     Some(_) => return Err(Error::board("the runner says what it must not during an order").into()),

@@ -160,7 +160,7 @@ pub struct BoardDescription {
 #[serde(
     untagged,
     deny_unknown_fields,
-    expecting = "a setting has either `file` and `value`, or `set` and `undo`, which are commands"
+    expecting = "a setting has either `file` and `value`, or `set` and `undo`, which are commands, and perhaps `read`"
 )]
 pub enum Setting {
     /// A file with a value; the value before it is put back.
@@ -178,8 +178,14 @@ pub enum Setting {
         /// What undoes that.
         #[serde(deserialize_with = "command")]
         undo: Vec<String>,
+        /// What says before how it is: its output is what [`WAS`] stands for in a word of `undo`.
+        #[serde(default, deserialize_with = "some_command", skip_serializing_if = "Option::is_none")]
+        read: Option<Vec<String>>,
     },
 }
+
+/// What stands, in the words that undo a setting, for what was there before.
+pub const WAS: &str = "{}";
 
 /// A command: one that is empty could not be undone, or undo anything.
 fn command<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<String>, D::Error> {
@@ -188,6 +194,10 @@ fn command<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Ve
         true => Ok(words),
         false => Err(D::Error::custom("a command is empty")),
     }
+}
+
+fn some_command<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<Vec<String>>, D::Error> {
+    command(deserializer).map(Some)
 }
 
 #[cfg(test)]

@@ -48,6 +48,7 @@ pub use watched::{Observer, Touch, Watched};
 pub use pocketstone_vfs::MediumError as Error;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -180,6 +181,11 @@ pub unsafe trait Region: Send + Sync {
 
     /// What it is, for people: `file /dev/shm/volume on tmpfs, process-safe, not power-safe`.
     fn describe(&self) -> String;
+
+    /// The first bytes from `at` on that may be other than zeros; `None`: all are zeros up to the end.
+    fn stored(&self, at: u64) -> Option<Range<u64>> {
+        (at < self.bytes()).then(|| at..self.bytes())
+    }
 
     /// Copies bytes out of the region.
     fn read(&self, at: u64, into: &mut [u8]);

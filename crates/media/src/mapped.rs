@@ -8,8 +8,11 @@ use crate::space::{Space, can_map, largest_free};
 use crate::{Error, Result};
 use crate::{Persistence, Piece, Region, Shared, Window, mapping, persist, window};
 use pocketstone_vfs::Context;
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise};
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Mutex;
@@ -386,6 +389,20 @@ unsafe impl Region for Mapped {
         }
         self.bytes.store(new, Ordering::Release);
         Ok(())
+    }
+
+    fn stored(&self, at: u64) -> Option<Range<u64>> {
+        let bytes = self.bytes();
+        if at >= bytes {
+            return None;
+        }
+        // Devices and some file systems do not say where their holes are.
+        let start = match seek(&*self.file, SeekFrom::Data(at)) {
+            Err(Errno::NXIO) => return None,
+            start => start.unwrap_or(at),
+        };
+        let end = seek(&*self.file, SeekFrom::Hole(start)).map_or(bytes, |end| end.min(bytes));
+        (start < end).then_some(start..end)
     }
 
     fn window(&self, pieces: &[Piece]) -> Option<Box<dyn Window>> {

@@ -4,6 +4,7 @@ use crate::Result;
 use crate::copy::copy;
 use crate::token::MediumId;
 use crate::{Dirty, Durable, Flushed, Operation, Persistence, Piece, Region, Tracker, Window};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A [`Region`] and the typed way to store to it.
@@ -57,6 +58,11 @@ impl Medium {
     /// What durable bytes survive.
     pub fn persistence(&self) -> Persistence {
         self.region.persistence()
+    }
+
+    /// The first bytes from `at` on that may be other than zeros; see [`Region::stored`].
+    pub fn stored(&self, at: u64) -> Option<Range<u64>> {
+        self.region.stored(at)
     }
 
     /// Copies bytes out of the region.

@@ -1,6 +1,7 @@
 //! A region whose stores are tracked.
 
 use crate::{Error, Operation, Persistence, Piece, Region, Result, Shared, TRACKED_BYTES, Tracker, Window};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A region, and what knows of every store to it.
@@ -64,6 +65,10 @@ unsafe impl<R: Region> Region for Tracked<R> {
 
     fn describe(&self) -> String {
         self.region.describe()
+    }
+
+    fn stored(&self, at: u64) -> Option<Range<u64>> {
+        self.region.stored(at)
     }
 
     #[inline]

@@ -57,6 +57,23 @@ fn stores_of_every_kind_are_whole_and_touch_nothing_else() {
 }
 
 #[test]
+fn what_was_never_stored_in_a_file_is_known() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("sparse");
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(1 << 30).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"here", (512 << 20) + 5).unwrap();
+    let region = Mapped::open(&path, &options().writable(false)).unwrap();
+    let stored = region.stored(0).unwrap();
+    assert!(stored.contains(&((512 << 20) + 5)), "{stored:?}");
+    assert!(stored.end <= 1 << 30 && region.stored(1 << 30).is_none());
+    // Where the file system tells.
+    assert!(stored == (0..1 << 30) || stored.end - stored.start <= 2 << 20, "{stored:?}");
+    assert!(stored.start == 0 || region.stored(stored.end).is_none());
+    assert_eq!(Mapped::anonymous(PAGE).unwrap().stored(PAGE), None);
+}
+
+#[test]
 fn a_file_keeps_what_was_stored() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("volume");

@@ -1,4 +1,5 @@
-//! One lab at a time on a machine, whatever user, cache or folder it has.
+//! One lab at a time on a machine, whatever user, cache or folder it has: among those far away one for as long as it is
+//! connected, and of all labs one for a cell.
 
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
@@ -8,8 +9,10 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
-/// The name that a machine's one lab has.
+/// The name that a lab has, here or far away, while it measures a cell on the machine.
 pub const MACHINE: &str = "pocketstone-board";
+/// The name that the one lab far away has which gives the machine orders.
+pub const FAR_LAB: &str = "pocketstone-far-lab";
 /// What who has waited gets to take the name before another cell of the same lab does.
 const TURN: Duration = Duration::from_millis(100);
 

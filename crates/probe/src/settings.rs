@@ -13,7 +13,7 @@
 
 use crate::lab_copy::{LabCopy, Said};
 use crate::own_folder;
-use pocketstone_core::board::Setting;
+use pocketstone_core::board::{Setting, WAS};
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use rustix::fs::FlockOperation;
@@ -144,8 +144,12 @@ impl Settings {
     pub fn make(&mut self, setting: &Setting) -> Result<()> {
         match setting {
             Setting::File { file, value } => self.set(file, value).map(drop),
-            Setting::Command { set, undo } => {
-                self.note(Change::Command { undo: undo.clone() })?;
+            Setting::Command { set, undo, read } => {
+                let undo = match read {
+                    Some(read) => with(undo, &said(read)?),
+                    None => undo.clone(),
+                };
+                self.note(Change::Command { undo })?;
                 run(set, Some(LIMIT))
             }
         }
@@ -264,8 +268,28 @@ fn write_back(path: &Path, before: &str) -> Result<()> {
     write_value(path, before).or_else(|error| if unchanged() { Ok(()) } else { Err(error) })
 }
 
+/// What undoes a setting, with what was there before.
+fn with(undo: &[String], was: &str) -> Vec<String> {
+    undo.iter().map(|word| word.replace(WAS, was)).collect()
+}
+
+/// What a command says of how something is set, without white space around it.
+fn said(words: &[String]) -> Result<String> {
+    let output = nameless_file()?;
+    let failed = || format!("cannot read what `{}` says", words.join(" "));
+    run_into(words, Some(LIMIT), output.try_clone().board(failed)?.into())?;
+    let mut text = Vec::new();
+    let mut output = output;
+    output.rewind().and_then(|()| output.take(SAID_BYTES).read_to_end(&mut text)).board(failed)?;
+    Ok(String::from_utf8_lossy(&text).trim().to_owned())
+}
+
 /// Runs a command that sets something, or undoes that.
 fn run(words: &[String], limit: Option<Duration>) -> Result<()> {
+    run_into(words, limit, Stdio::null())
+}
+
+fn run_into(words: &[String], limit: Option<Duration>, output: Stdio) -> Result<()> {
     let line = words.join(" ");
     let Some((program, arguments)) = words.split_first() else {
         return Err(Error::user("a setting's command is empty").hint("correct `settings` in the board's profile"));
@@ -276,7 +300,7 @@ fn run(words: &[String], limit: Option<Duration>) -> Result<()> {
     let errors = nameless_file().ok();
     let stderr = errors.as_ref().and_then(|file| file.try_clone().ok()).map_or_else(Stdio::null, Stdio::from);
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+    command.args(arguments).stdin(Stdio::null()).stdout(output).process_group(0);
     let mut child = command.stderr(stderr).spawn().board(failed)?;
     let status = match limit {
         Some(limit) => ended_or_killed(&mut child, limit),

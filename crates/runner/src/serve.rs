@@ -4,6 +4,7 @@
 //! it has set.
 
 mod lab;
+mod turn;
 
 use crate::volume::empty_folder;
 use crate::volume::guarded::release;
@@ -12,7 +13,7 @@ use pocketstone_core::board::MOUNT_FOLDER;
 use pocketstone_core::error::Context;
 use pocketstone_core::frame::{BEAT, Frame, Inbox, pieces};
 use pocketstone_core::{Error, Result};
-use pocketstone_probe::alone::{Alone, MACHINE};
+use pocketstone_probe::alone::{Alone, FAR_LAB, MACHINE};
 use pocketstone_probe::lab_copy::{NOTED, Said};
 use pocketstone_probe::settings::{forget_restored, journals, restore_copy, restore_left};
 use rustix::mount::{MountPropagationFlags, mount_change};
@@ -26,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
+use turn::Turn;
 
 /// The word for a runner whose settings a lab has a copy of.
 pub const COPIED: &str = "copied";
@@ -34,8 +36,8 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// Bytes of a runner's last words that are told at most.
 const TOLD_BYTES: usize = 64 << 10;
 
-/// Carries out a lab's orders in a folder, one after the other, until the lab is gone. If another lab is at work on the
-/// board, `patience` is how long its end is waited for. With `own_mounts`, nobody else sees what is mounted.
+/// Carries out a lab's orders in a folder, one after the other, until the lab is gone. If another lab far away is
+/// connected to the board, `patience` is how long its end is waited for. With `own_mounts`, nobody else sees what is mounted.
 ///
 /// # Errors
 /// `ErrorKind::Board` if the folder cannot be used, another lab is at work, or what comes from the lab is damaged.
@@ -48,7 +50,10 @@ pub fn serve(folder: &Path, patience: Duration, own_mounts: bool) -> Result<()> 
         // What a runner that was killed has set is put back before anything else.
         let left = journals()?;
         beating(|| restore_left(&left), || Frame::Beat.send(&mut std::io::stdout()))??;
-        pocketstone_probe::traced::end_left();
+        // That of a run on this machine looks alike, and is ended by the next lab if it is left.
+        if let Some(_nobody_measures) = Alone::now(MACHINE)? {
+            pocketstone_probe::traced::end_left();
+        }
         pocketstone_probe::remove_left_instances();
         remove_others(folder)?;
         if !own_mounts {
@@ -91,11 +96,11 @@ fn unshare_mounts() -> Result<()> {
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC).board(failed)
 }
 
-/// Keeps a second lab away, whatever folder it has.
+/// Keeps a second lab away that is not on this machine, whatever folder it has. With one here, cells take turns.
 fn alone(patience: Duration) -> Result<Alone> {
     let begin = Instant::now();
     loop {
-        match Alone::now(MACHINE)? {
+        match Alone::now(FAR_LAB)? {
             Some(alone) => return Ok(alone),
             None if begin.elapsed() < patience => std::thread::sleep(AGAIN),
             None => {
@@ -106,10 +111,11 @@ fn alone(patience: Duration) -> Result<Alone> {
 }
 
 fn orders(lab: &mut Lab, folder: &Path) -> Result<()> {
-    let cell = folder.join("cell");
+    let (cell, mut turn) = (folder.join("cell"), Turn::of(MACHINE));
     loop {
         empty_folder(&cell)?;
         let Some(given) = order(lab, &cell)? else { break };
+        let _until_replied = turn.take(&cell.join("order.json"), lab)?;
         let Some(replied) = carry_out(lab, &cell)? else { break };
         match replied {
             Ok(()) => reply(lab, &cell, &given)?,

@@ -116,6 +116,41 @@ fn pocketdatas_quick_study_runs_on_a_phone_and_every_setting_is_undone() {
     });
 }
 
+/// Who keeps a phone awake or from charging by hand finds it so afterwards.
+#[test]
+fn a_phones_screen_and_charger_are_afterwards_as_they_were_before() {
+    let phone = or_skip!(Phone::new());
+    for name in ["input", "setprop", "svc"] {
+        phone.program(name, &format!("echo \"{name} $*\" >> {LOCAL}/said"));
+    }
+    phone.program("settings", &format!("echo \"settings $*\" >> {LOCAL}/said; cat /said/stay_on"));
+    phone.profile("dark.toml", "screen = \"off\"\ncharging = \"suspended\"");
+    phone.profile("bright.toml", "screen = \"on\"");
+    let said = phone.local().join("said");
+    let undone = |profile: &str, output: &str| {
+        let _ = fs::remove_file(&said);
+        let words = ["run", "--board", profile, "--repetitions", "1", "--set", "file_system=directory", "--output"];
+        phone.lab(&[&words[..], &[output, "--", "true"]].concat()).ends_with(0);
+        let said = fs::read_to_string(&said).unwrap();
+        let lines: Vec<String> = said.lines().map(str::to_owned).collect();
+        lines.into_iter().rev().take(2).collect::<Vec<_>>()
+    };
+    let properties = fs::read_to_string(phone.root().join("said/properties")).unwrap();
+    phone.says("dumpsys.power", "POWER MANAGER\n  mWakefulness=Awake\n  mWakefulnessChanging=false\n");
+    let before = ["input keyevent KEYCODE_WAKEUP", "setprop power.battery_input.suspended false"];
+    assert_eq!(undone("./dark.toml", "awake"), before);
+    phone.says("dumpsys.power", "POWER MANAGER\n  mWakefulness=Asleep\n  mWakefulnessChanging=false\n");
+    phone.says("properties", &format!("{properties}power.battery_input.suspended=true\n"));
+    let slept = undone("./dark.toml", "asleep");
+    assert_eq!(slept, ["setprop power.battery_input.suspended true"; 2]);
+    for (stays_on, last) in
+        [("null", "svc power stayon false"), ("3", "settings put global stay_on_while_plugged_in 3")]
+    {
+        phone.says("stay_on", &format!("{stays_on}\n"));
+        assert_eq!(undone("./bright.toml", stays_on)[0], last);
+    }
+}
+
 /// A third of the phone's matrix, whose lab is killed in the middle: what was measured stays, and the rest is measured.
 #[test]
 #[ignore = "takes minutes: make torture"]

@@ -278,6 +278,40 @@ fn a_board_by_a_command_measures_what_this_machine_does_and_puts_back_what_a_kil
     said.complains(&["cannot reach false 'a b'", "try it by hand: false 'a b' sh -c true"]);
 }
 
+/// Nobody waits for another lab's whole run, and a command by hand for nothing.
+#[test]
+fn a_lab_far_away_and_a_run_on_the_machine_itself_measure_in_turns_of_a_cell() {
+    or_skip!(root());
+    let (network, home) = (Network::new(), tempfile::tempdir().expect("a folder"));
+    let at = home.path();
+    let folder = at.join("remote");
+    write(at, "here.toml", &format!("kind = \"command\"\ncommand = []\nfolder = \"{}\"\n", folder.display()));
+    let inside = |words: &[&str]| {
+        let mut command = network.command(pocketstone(at, &[]).get_program().to_str().expect("a path"));
+        command.args(words).current_dir(at);
+        command
+    };
+    let begin = |name: &str, board: &str| {
+        let line = format!("echo {name} >> {0}/log; until test -e {0}/go; do sleep 0.02; done", at.display());
+        let words = ["run", "--output", name, "--board", board, "--set", "file_system=tmpfs", "--repetitions", "4"];
+        let mut command = inside(&[&words[..], &["--", "sh", "-c", &line]].concat());
+        let said = fs::File::create(at.join(format!("{name}.said"))).expect("a file");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().expect("it runs")
+    };
+    let text = |name: &str| fs::read_to_string(at.join(name)).unwrap_or_default();
+    let mut here = begin("here", "host");
+    until("the machine is taken", || text("log") == "here\n");
+    run(&mut inside(&["board", "exec", "./here.toml", "echo", "it works"])).ends_with(0).says(&["it works"]);
+    let mut far = begin("far", "./here.toml");
+    until("the far lab is told", || text("far.said").contains("the board waits: another run on that machine"));
+    assert_eq!(text("log"), "here\n");
+    write(at, "go", "");
+    assert!(here.wait().expect("it ends").success(), "{}", text("here.said"));
+    assert!(far.wait().expect("it ends").success(), "{}", text("far.said"));
+    let log = text("log");
+    assert!(log.find("far") < log.rfind("here"), "the far lab waited for the whole run: {log}");
+}
+
 /// A board by a command that is this machine in a network of its own, with more lines in its profile.
 fn boxed(more: &str) -> (Network, TempDir) {
     let (network, home) = (Network::new(), tempfile::tempdir().expect("a folder"));

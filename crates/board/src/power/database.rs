@@ -1,6 +1,7 @@
 //! What a database was promised: an operation that returned with no transaction left open.
 
 use super::Progress;
+use crate::temporary_folder;
 use pocketstone_core::chip::{Found, Survivor, Verdict};
 use pocketstone_core::database::{Configuration, DATABASE_FOLDER, DatabaseEngine, DatabaseSpec};
 use pocketstone_core::error::Context;
@@ -46,7 +47,7 @@ impl History {
 
     /// Opens what was found with the SQLite of this machine, which is that of the board.
     fn opened(&self, survivors: &[Survivor]) -> Result<std::result::Result<String, String>> {
-        let folder = tempfile::tempdir().board(|| "cannot create a temporary folder".into())?;
+        let folder = temporary_folder()?;
         let prefix = format!("{DATABASE_FOLDER}/");
         let mut unreadable = None;
         for survivor in survivors {

@@ -1,8 +1,8 @@
 //! What a workload on files was promised: an fsync that returned promises what its file held.
 
 use super::Progress;
+use crate::temporary_folder;
 use pocketstone_core::chip::{Survivor, Verdict};
-use pocketstone_core::error::Context;
 use pocketstone_core::volume::FileSystem;
 use pocketstone_core::{Error, Result};
 use pocketstone_engine::{Engine, Executor, KernelTree, populate};
@@ -79,7 +79,7 @@ pub(super) struct History {
 impl History {
     /// Executes the workload in a folder of this machine, as it is on a volume with that file system.
     pub fn of(workload: &dyn FileWorkload, file_system: FileSystem, seed: u64) -> Result<History> {
-        let folder = tempfile::tempdir().board(|| "cannot create a temporary folder".into())?;
+        let folder = temporary_folder()?;
         if workload.threads() != 1 {
             return Err(Error::user("the order of what several threads write is not known").hint("set threads = 1"));
         }

@@ -1,6 +1,6 @@
 //! Profiles of boards behind a program that reaches them.
 
-use pocketstone_core::board::Setting;
+use pocketstone_core::board::{Setting, WAS};
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -170,14 +170,25 @@ pub enum Screen {
 }
 
 impl Screen {
-    /// How that is set and undone. Source: the commands `svc` and `input` of AOSP.
+    /// How that is set and undone. Source: the commands `svc`, `settings` and `input` of AOSP, and what its
+    /// PowerManagerService says in `dumpsys power`.
     fn setting(self) -> Setting {
         match self {
-            Screen::On => command("svc power stayon true", "svc power stayon false"),
-            Screen::Off => command("input keyevent KEYCODE_SLEEP", "input keyevent KEYCODE_WAKEUP"),
+            Screen::On => command("svc power stayon true", PUT_STAY_ON, GET_STAY_ON),
+            Screen::Off => command("input keyevent KEYCODE_SLEEP", WAKE, WAKEFULNESS),
         }
     }
 }
+
+const GET_STAY_ON: &str = "settings get global stay_on_while_plugged_in 2>/dev/null || true";
+/// What was never set is `null`.
+const PUT_STAY_ON: &str = "case \"$1\" in
+    ''|null) svc power stayon false;;
+    *) settings put global stay_on_while_plugged_in \"$1\";;
+esac";
+const WAKEFULNESS: &str = "dumpsys power 2>/dev/null | sed -n 's/^ *mWakefulness=//p'";
+/// One that slept before sleeps on.
+const WAKE: &str = "case \"$1\" in Asleep|Dozing) ;; *) input keyevent KEYCODE_WAKEUP;; esac";
 
 /// What a phone's charger does while a cell is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -197,17 +208,20 @@ impl Charging {
     /// How that is set and undone. Source of the property: PowerMetric of androidx.benchmark. It is set before the
     /// charger has heard of it, and on phones that do not know it, too: so its end is waited for, for 10 s.
     fn setting(self) -> Setting {
-        let undo = ["setprop", "power.battery_input.suspended", "false"].map(str::to_owned).into();
         match self {
-            Charging::Suspended => Setting::Command { set: ["sh", "-c", SUSPEND].map(str::to_owned).into(), undo },
+            Charging::Suspended => command(SUSPEND, RESUME, "getprop power.battery_input.suspended"),
         }
     }
 }
 
-/// Commands of words without spaces as a setting.
-fn command(set: &str, undo: &str) -> Setting {
-    let words = |line: &str| line.split(' ').map(str::to_owned).collect();
-    Setting::Command { set: words(set), undo: words(undo) }
+/// What was never set is empty, and nobody charges again because of that.
+const RESUME: &str = "setprop power.battery_input.suspended \"${1:-false}\"";
+
+/// Lines of a phone's shell as a setting: `undo` has what `read` says as its first argument.
+fn command(set: &str, undo: &str, read: &str) -> Setting {
+    let line = |line: &str| ["sh", "-c", line].map(str::to_owned).to_vec();
+    let undo = [line(undo), ["sh", WAS].map(str::to_owned).to_vec()].concat();
+    Setting::Command { set: line(set), undo, read: Some(line(read)) }
 }
 
 /// Where the files are on a board that a program reaches, and with which rights they are used.
@@ -276,17 +290,19 @@ mod tests {
                     settings = [{ file = \"/x\", value = \"1\" }]\n";
         let settings = toml::from_str::<AdbProfile>(text).unwrap().place().settings;
         let lines = |setting: &Setting| match setting {
-            Setting::Command { set, undo } => [set.join(" "), undo.join(" ")],
-            Setting::File { file, value } => [file.display().to_string(), value.clone()],
+            Setting::Command { set, undo, read } => {
+                [set[2].clone(), undo[2..].join(" "), read.clone().unwrap()[2].clone()]
+            }
+            Setting::File { file, value } => [file.display().to_string(), value.clone(), String::new()],
         };
         let expected = [
-            ["input keyevent KEYCODE_SLEEP", "input keyevent KEYCODE_WAKEUP"],
-            [&format!("sh -c {SUSPEND}"), "setprop power.battery_input.suspended false"],
-            ["/x", "1"],
+            ["input keyevent KEYCODE_SLEEP", &format!("{WAKE} sh {{}}"), WAKEFULNESS],
+            [SUSPEND, &format!("{RESUME} sh {{}}"), "getprop power.battery_input.suspended"],
+            ["/x", "1", ""],
         ];
         assert_eq!(settings.iter().map(lines).collect::<Vec<_>>(), expected);
         assert!(SUSPEND.starts_with("setprop power.battery_input.suspended true || exit 1;"));
-        assert_eq!(lines(&Screen::On.setting()), ["svc power stayon true", "svc power stayon false"]);
+        assert_eq!(lines(&Screen::On.setting())[0], "svc power stayon true");
         assert!(toml::from_str::<AdbProfile>(&text.replace("suspended", "off")).is_err());
     }
 }

@@ -1,6 +1,5 @@
 //! A board in QEMU that boots an unmodified kernel, and is the same machine every time.
 
-mod cells;
 mod clock;
 mod console;
 mod idle;
@@ -18,6 +17,7 @@ pub use runner::{architectures, build as static_runner, compiler as runner_compi
 
 use crate::cache::files_below;
 use crate::orders::{put, read_response};
+use crate::scratch::{folder, remove_left};
 use crate::transport::{Offer, Transport, refuse_preload};
 use crate::{BoardContext, Cache, Console, Failed, VirtualProfile, squashfs};
 use image::Image;
@@ -38,6 +38,9 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
+/// The folder in the cache with the folders of cells.
+const CELLS: &str = "cells";
+
 /// The way to a machine in QEMU whose image is built.
 pub struct Qemu {
     name: String,
@@ -57,7 +60,7 @@ impl Qemu {
     /// `ErrorKind::Board` if QEMU is missing or a part cannot be built.
     pub fn open(name: &str, profile: &VirtualProfile, cold: bool, context: &BoardContext) -> Result<Self> {
         let qemu_version = version(profile.machine.architecture.emulator())?;
-        cells::remove_left(context);
+        remove_left(&context.cache.folder(CELLS)?);
         let image = Image::build(profile, context)?;
         let (name, profile, context) = (name.to_owned(), profile.clone(), context.clone());
         Ok(Qemu { name, profile, image, qemu_version, cold, context })
@@ -235,7 +238,7 @@ impl Transport for Qemu {
     }
 
     fn folder(&self) -> Result<TempDir> {
-        cells::folder(&self.context)
+        folder(&self.context.cache.folder(CELLS)?)
     }
 
     fn carry_out(&self, after: &[Step], folder: &Path) -> Result<(), Failed> {

@@ -11,6 +11,7 @@ use crate::cache::digest_of_file;
 use crate::here::runner_beside_command;
 use crate::orders::{OUR_FOLDERS, introduced, introduction, our_files, put, read_response};
 use crate::profile::{AdbProfile, CommandProfile, Place, SshProfile};
+use crate::scratch::{remove_left_temporary, temporary_folder};
 use crate::transport::{Offer, Transport, of_a_real_machine, refuse_preload};
 use crate::wire::Connection;
 use crate::{BoardContext, Cache, Failed, qemu};
@@ -117,6 +118,7 @@ impl Remote {
     /// `ErrorKind::User` for a profile that cannot be; `ErrorKind::Board` if the board cannot be reached, or the runner
     /// cannot run there.
     fn open(name: &str, client: Box<dyn Client>, place: Place, context: &BoardContext) -> Result<Remote> {
+        remove_left_temporary();
         let folder = place.folder.clone().unwrap_or_else(|| client.folder().to_owned());
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@".contains(c);
         if !folder.starts_with('/') || !folder.chars().all(plain) {
@@ -399,7 +401,7 @@ impl Transport for Remote {
     }
 
     fn folder(&self) -> Result<TempDir> {
-        tempfile::tempdir().board(|| "cannot create a temporary folder".into())
+        temporary_folder()
     }
 
     fn carry_out(&self, _after: &[Step], folder: &Path) -> Result<(), Failed> {

@@ -59,6 +59,8 @@ pub enum Frame {
     PutBack(String),
     /// To the runner: a journal's name, and its lines, which are not known to be put back.
     Left(String, String),
+    /// From the runner: what it waits for before it carries out an order.
+    Waits(String),
 }
 
 impl Frame {
@@ -75,6 +77,7 @@ impl Frame {
             Frame::Noted => 9,
             Frame::PutBack(_) => 10,
             Frame::Left(..) => 11,
+            Frame::Waits(_) => 12,
         }
     }
 
@@ -84,7 +87,7 @@ impl Frame {
     /// `ErrorKind::Board` if nobody takes it.
     pub fn send(&self, to: &mut impl Write) -> Result<()> {
         let content = match self {
-            Frame::Failed(text) => text.clone().into_bytes(),
+            Frame::Failed(text) | Frame::Waits(text) => text.clone().into_bytes(),
             Frame::More(bytes) => bytes.clone(),
             Frame::Beat | Frame::Go | Frame::Done | Frame::Noted => Vec::new(),
             Frame::File(name, bytes) => named(name, bytes),
@@ -183,6 +186,7 @@ impl Frames {
                 _ => return Err(damaged()),
             },
             (11, content) => text(content).map(|(name, text)| Frame::Left(name, text)).ok_or_else(damaged)?,
+            (12, text) => Frame::Waits(String::from_utf8(text).map_err(|_| damaged())?),
             _ => return Err(damaged()),
         }))
     }
@@ -231,6 +235,7 @@ mod tests {
             Frame::Noted,
             Frame::PutBack("lab-1.journal".into()),
             Frame::Left("lab-1.journal".into(), "{}\n{}\n".into()),
+            Frame::Waits("another run".into()),
         ]
     }
 

@@ -12,6 +12,16 @@ fn tree() -> (tempfile::TempDir, PathBuf, PathBuf) {
     (folder, a, b)
 }
 
+/// A program that is these lines. Another process writes it: a child that another test has just started would have the
+/// file open for writing as long as this process does, and the kernel runs nothing that is open for that.
+fn script(folder: &Path, lines: &str) -> PathBuf {
+    let program = folder.join("program");
+    let write = "printf '#!/bin/sh\\n%s\\n' \"$2\" > \"$1\" && chmod 755 \"$1\"";
+    let written = Command::new("sh").args(["-c", write, "sh"]).arg(&program).arg(lines).status().unwrap();
+    assert!(written.success());
+    program
+}
+
 #[test]
 fn dropping_puts_the_first_values_back() {
     let (_folder, a, b) = tree();
@@ -35,13 +45,15 @@ fn what_commands_set_is_undone_in_the_opposite_order_also_by_what_is_left_of_a_d
     let command = |name: &str| Setting::Command {
         set: words(format!("echo {name} >> {}", at(log))),
         undo: words(format!("echo not {name} >> {}", at(log))),
+        read: None,
     };
     fs::write(at(a), "1\n").unwrap();
     let mut settings = Settings::unguarded();
     settings.make(&command("one")).unwrap();
     settings.make(&Setting::File { file: at(a).into(), value: "2".into() }).unwrap();
     settings.make(&command("two")).unwrap();
-    let failing = Setting::Command { set: words("echo why >&2; exit 3".into()), undo: words("exit 0".into()) };
+    let failing =
+        Setting::Command { set: words("echo why >&2; exit 3".into()), undo: words("exit 0".into()), read: None };
     let error = settings.make(&failing).unwrap_err();
     assert!(error.chain().contains("3") && error.chain().contains("why"), "{}", error.chain());
     assert_eq!(fs::read_to_string(at(a)).unwrap(), "2\n");
@@ -53,6 +65,30 @@ fn what_commands_set_is_undone_in_the_opposite_order_also_by_what_is_left_of_a_d
     fs::write(at("1.journal"), left).unwrap();
     assert_eq!(restore_left(folder.path()).unwrap(), 1);
     assert!(fs::read_to_string(at(log)).unwrap().ends_with("left\n"));
+}
+
+#[test]
+fn what_a_command_has_set_becomes_what_was_there_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let setting = |read: &str| Setting::Command {
+        set: words(&["sh", "-c", &format!("echo 7 > {}", at("now"))]),
+        undo: words(&["sh", "-c", &format!("printf %s \"$1\" > {}", at("now")), "sh", "{}"]),
+        read: Some(words(&["sh", "-c", read])),
+    };
+    for was in ["3", "it's; $HOME", ""] {
+        fs::write(at("now"), was).unwrap();
+        let mut settings = Settings::unguarded();
+        settings.make(&setting(&format!("cat {}", at("now")))).unwrap();
+        assert_eq!(fs::read_to_string(at("now")).unwrap(), "7\n");
+        settings.restore().unwrap();
+        assert_eq!(fs::read_to_string(at("now")).unwrap(), was);
+    }
+    // What is not known cannot be put back: nothing is set then.
+    let error = Settings::unguarded().make(&setting("echo why >&2; exit 3")).unwrap_err();
+    assert!(error.chain().contains("why"), "{}", error.chain());
+    assert_eq!(fs::read_to_string(at("now")).unwrap(), "");
 }
 
 #[test]
@@ -169,12 +205,10 @@ fn a_journal_that_cannot_be_carried_out_says_which_one_it_is_and_one_without_an_
 fn what_cannot_be_put_back_is_said_with_where_it_is_noted_and_what_could_not_be_set_has_nothing_to_put_back() {
     let folder = tempfile::tempdir().unwrap();
     // A watchdog that puts nothing back.
-    let program = folder.path().join("program");
-    fs::write(&program, "#!/bin/sh\nprintf 1\ncat >/dev/null\n").unwrap();
-    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let program = script(folder.path(), "printf 1\ncat >/dev/null");
     let mut settings = Settings::guarded(&program, folder.path(), None).unwrap();
     let words = |word: &str| vec![word.to_owned()];
-    settings.make(&Setting::Command { set: words("true"), undo: words("false") }).unwrap();
+    settings.make(&Setting::Command { set: words("true"), undo: words("false"), read: None }).unwrap();
     let error = settings.restore().unwrap_err();
     assert!(error.chain().contains("cannot put back") && error.chain().contains("`false` failed"), "{}", error.chain());
     let (_, by_hand) = error.cure().unwrap().split_once("and then: rm ").unwrap();

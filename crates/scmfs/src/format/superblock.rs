@@ -27,6 +27,7 @@ use super::old::{self, OLD_VERSION};
 use crate::{Error, Geometry, Result, Threshold};
 use pocketstone_media::{Dirty, Durable, Medium};
 use pocketstone_vfs::MediumError;
+use std::iter::successors;
 
 /// The format's version: a higher one is refused.
 pub const FORMAT_VERSION: u32 = 2;
@@ -300,10 +301,13 @@ fn place(layout: &Layout, sequence: u64) -> u64 {
     if sequence & 1 == 0 { 0 } else { layout.far_at() }
 }
 
-/// Where a region has the first bytes of a superblock, after its start. All pages begin at multiples of 256 bytes.
+/// Where a region has the first bytes of a superblock, after its start. All pages begin at multiples of 256 bytes, and
+/// what was never stored has none: a foreign file may be much larger than what is in it.
 fn search(medium: &Medium) -> impl Iterator<Item = u64> + '_ {
     let step = SUPERBLOCK_BYTES as u64;
-    (1..medium.bytes() / step).map(move |line| line * step).filter(|at| {
+    let stored = successors(medium.stored(0), |stored| medium.stored(stored.end));
+    let lines = stored.flat_map(move |stored| stored.start.max(step).div_ceil(step)..stored.end / step);
+    lines.map(move |line| line * step).filter(|at| {
         let mut b = [0; MAGIC.len()];
         medium.read(*at, &mut b);
         b == MAGIC
@@ -326,7 +330,8 @@ fn foreign(medium: &Medium, why: String) -> Error {
 mod tests {
     use super::*;
     use crate::{CreateOptions, Volume};
-    use pocketstone_media::{Pcm, PcmOptions, Region};
+    use pocketstone_media::{MapOptions, Mapped, Pcm, PcmOptions, Region};
+    use std::os::unix::fs::FileExt;
 
     #[test]
     fn a_sequence_number_that_cannot_go_on_is_damage() {
@@ -339,5 +344,25 @@ mod tests {
             superblock.sequence = sequence;
             assert_eq!(Superblock::decode(&superblock.encode(), 0).is_ok(), sound, "{sequence}");
         }
+    }
+
+    /// A hundred gigabytes take minutes to look through.
+    #[test]
+    fn a_second_superblock_is_found_in_a_large_file_and_what_was_never_stored_is_not_searched() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("region");
+        let opened = || Medium::new(Box::new(Mapped::open(&path, &MapOptions::default()).unwrap()));
+        let region = Mapped::create(&path, 16 << 20, &MapOptions::default()).unwrap();
+        Volume::create(Box::new(region), &CreateOptions::default()).unwrap();
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(100 << 30).unwrap();
+        file.write_all_at(&[0; SUPERBLOCK_BYTES], 0).unwrap();
+        let begin = std::time::Instant::now();
+        let (found, faults) = Superblock::find(&opened()).unwrap();
+        assert_eq!((found.sequence & 1, faults.len()), (1, 1));
+        file.write_all_at(&[0; SUPERBLOCK_BYTES], found.layout.far_at()).unwrap();
+        let error = Superblock::find(&opened()).unwrap_err().to_string();
+        assert!(error.contains("not an SCMFS volume"), "{error}");
+        assert!(begin.elapsed() < std::time::Duration::from_secs(2), "{:?}", begin.elapsed());
     }
 }

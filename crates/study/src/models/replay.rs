@@ -129,7 +129,7 @@ pub(super) fn refresh(
     tables: Option<&Path>,
     tell: &mut dyn FnMut(usize, usize) -> Result<()>,
 ) -> Result<()> {
-    let mut inputs = Inputs { had: store::inputs(store)?, wanted: BTreeSet::new() };
+    let mut inputs = Inputs::of(store::inputs(store)?);
     let mut jobs: BTreeMap<i64, Vec<Job>> = BTreeMap::new();
     let mut of_logs: Vec<(String, Vec<Job>)> = Vec::new();
     let beside = store.fact("study.folder")?;
@@ -198,9 +198,21 @@ pub(crate) fn replayable(store: &Store, fits: impl Fn(&StoredCell) -> bool) -> R
 struct Inputs {
     had: BTreeSet<String>,
     wanted: BTreeSet<String>,
+    /// The device that has asked first, by the replay and the device's profile.
+    first: BTreeMap<(String, String), String>,
 }
 
 impl Inputs {
+    fn of(had: BTreeSet<String>) -> Inputs {
+        Inputs { had, wanted: BTreeSet::new(), first: BTreeMap::new() }
+    }
+
+    /// What a device is known by: its profile, and its name where another one of the replay's has the same.
+    fn device(&mut self, replay: &ReplaySpec, device: &Device, profile: &str) -> String {
+        let first = self.first.entry((replay.name.clone(), profile.to_owned())).or_insert_with(|| device.name.clone());
+        if *first == device.name { profile.to_owned() } else { format!("{profile}\n{}", device.name) }
+    }
+
     /// Notes that a replay is asked for; whether it is yet to be computed.
     fn want(&mut self, input: &str) -> bool {
         self.wanted.insert(input.to_owned()) && !self.had.contains(input)
@@ -263,6 +275,7 @@ fn plan_run(
 ) -> Result<Vec<Job>> {
     let mut jobs = Vec::new();
     let profile = profile_digest(device);
+    let of_device = inputs.device(replay, device, &profile);
     let mut known: Option<Work> = None;
     for setting in &replay.settings {
         // The bound is part of every regret: with it, the others are other replays than without it.
@@ -270,7 +283,7 @@ fn plan_run(
         let input = |governor: &Choice| {
             let levers = setting.0.join("\n");
             let words = format!(
-                "{MODELS}\n{}\n{}\n{governor}\n{bound}\n{levers}\n{}\n{profile}\n{:016x}",
+                "{MODELS}\n{}\n{}\n{governor}\n{bound}\n{levers}\n{}\n{of_device}\n{:016x}",
                 replay.name,
                 run.identity,
                 run.seed,

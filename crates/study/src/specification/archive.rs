@@ -38,7 +38,7 @@ pub fn pack(path: &Path, into: &Path) -> Result<String> {
     if path.is_dir() {
         return pack_folder(path, into);
     }
-    let opened = tempfile::tempdir().board(|| "cannot create a temporary folder".into())?;
+    let opened = pocketstone_board::temporary_folder()?;
     let name = path.file_name().unwrap_or_default();
     match ENDINGS.iter().any(|ending| name.to_string_lossy().ends_with(ending)) {
         true => tar(Command::new("tar").arg("-xf").arg(path).arg("-C").arg(opened.path()), path)?,

@@ -181,7 +181,7 @@ pub struct ExplanationSpec {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawStudy {
-    title: String,
+    title: Spanned<String>,
     #[serde(default)]
     description: Vec<String>,
     answer: Option<AnswerSpec>,
@@ -251,6 +251,8 @@ impl Study {
             let error = Error::user(format!("not a valid study: {}", e.message()));
             at.error(e.span().unwrap_or(0..0), meant_key(e.message()).into_iter().fold(error, Error::hint))
         })?;
+        // A command line may have anything in it.
+        let as_they_are = raw.experiment.iter().flat_map(|e| e.value_spans()).chain([raw.title.span()]).collect();
         let mut experiments: Vec<Experiment> = Vec::new();
         for e in raw.experiment {
             let name = e.name.get_ref().clone();
@@ -302,14 +304,14 @@ impl Study {
         }
         let repetitions = raw.repetitions.as_ref().map_or(Ok(1), |r| matrix::repetitions(&at, r))?;
         let values = raw.value.iter().map(|v| v.name.as_str());
-        texts::check(&at, values.chain(raw.claim.iter().map(|c| c.name.as_str())))?;
+        texts::check(&at, as_they_are, values.chain(raw.claim.iter().map(|c| c.name.as_str())))?;
         let name = std::path::Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let judged = judged(&at, raw.judged_metrics)?;
         Ok(Study {
             file: file.to_owned(),
             name,
             text: text.to_owned(),
-            title: raw.title,
+            title: raw.title.into_inner(),
             description: raw.description,
             answer: raw.answer,
             board_place: raw.board.span(),

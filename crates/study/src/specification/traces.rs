@@ -155,9 +155,7 @@ impl Traces {
         match (recipe.workload, &recipe.file) {
             (DatabaseWorkload::File, Some(file)) => {
                 let path = self.base.join(file);
-                let bytes = fs::read(&path)
-                    .user(|| format!("cannot read the workload {}", path.display()))
-                    .map_err(|e| e.hint("workload_file is relative to the study's folder"))?;
+                let bytes = read(&path, "the workload", "workload_file is relative to the study's folder")?;
                 from_file(&bytes, &path.display().to_string(), recipe.delay, seed)
             }
             (DatabaseWorkload::File, None) => Err(Error::user("workload = \"prepared\" requires a workload_file")
@@ -165,6 +163,17 @@ impl Traces {
             _ => prepare(recipe, seed),
         }
     }
+}
+
+/// Reads a file that a study names.
+fn read(path: &Path, what: &str, hint: &str) -> Result<Vec<u8>> {
+    let failed = || format!("cannot read {what} {}", path.display());
+    let facts = fs::metadata(path).user(failed).map_err(|e| e.hint(hint))?;
+    if facts.is_dir() || facts.is_file() {
+        return fs::read(path).user(failed).map_err(|e| e.hint(hint));
+    }
+    // It is read again by whoever goes on with the run or repeats it, and what has been read of a pipe is gone.
+    Err(Error::user(failed()).because(Error::user("it is no regular file")).hint("save what it gives in a file first"))
 }
 
 /// Makes a whole file what a name stands for, once it would outlive a power cut.
@@ -245,9 +254,10 @@ impl Prepares for Traces {
     }
 
     fn text(&mut self, path: &str) -> Result<String> {
-        let path = self.base.join(path);
-        let text = fs::read_to_string(&path).user(|| format!("cannot read {}", path.display()));
-        text.map_err(|e| e.hint("paths in a study are relative to the study's folder, and name texts"))
+        let (path, hint) =
+            (self.base.join(path), "paths in a study are relative to the study's folder, and name texts");
+        let text = String::from_utf8(read(&path, "the text", hint)?);
+        text.user(|| format!("{} is no text", path.display())).map_err(|e| e.hint(hint))
     }
 
     fn calls(&mut self, path: &str, selection: &Selection) -> Result<KeptCalls> {
@@ -256,9 +266,7 @@ impl Prepares for Traces {
             return Ok(kept.clone());
         }
         let path = &key.0;
-        let file = fs::read(path)
-            .user(|| format!("cannot read the recorded calls {}", path.display()))
-            .map_err(|e| e.hint("calls_file is relative to the study's folder"))?;
+        let file = read(path, "the recorded calls", "calls_file is relative to the study's folder")?;
         let calls = Arc::new(calls::read(&file, &path.display().to_string(), selection)?);
         let digest = match &self.folder {
             Some(_) => {
@@ -357,6 +365,23 @@ mod tests {
             keep();
             assert!(fs::read(&copy).unwrap() == whole);
         }
+    }
+
+    /// Whoever opened it would wait for somebody who writes.
+    #[test]
+    fn what_can_be_read_once_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let mut traces = Traces::checked(folder.path());
+        let file = Recipe { file: Some("pipe".into()), ..recipe(DatabaseWorkload::File) };
+        let selection = Selection { below: String::new(), pauses: false };
+        let errors =
+            [traces.calls("pipe", &selection).err(), traces.text("pipe").err(), traces.digests(&file, 1).err()];
+        for error in errors.map(Option::unwrap) {
+            assert!(error.chain().contains("no regular file") && error.cure().is_some(), "{}", error.chain());
+        }
+        assert!(traces.text("none").unwrap_err().cure().unwrap().contains("relative"));
     }
 
     #[test]

@@ -84,6 +84,9 @@ pub fn import(
         line_ends: queries.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at).collect(),
         skip,
         skipped: Vec::new(),
+        stuck_at: 0,
+        looked_to: 0,
+        patience_bytes: (PATIENCE * queries.len()).max(LEAST_PATIENCE_BYTES),
     };
     log.trace.image = database_image;
     match android::entries(queries)? {
@@ -113,6 +116,9 @@ pub fn check_image(image: &[u8]) -> Result<()> {
 
 /// Skipped lines that an error names.
 const NAMED: usize = 5;
+/// How often as much as a log has may be looked at in vain, and how many bytes at least, where lines are skipped.
+const PATIENCE: usize = 16;
+const LEAST_PATIENCE_BYTES: usize = 16 << 20;
 
 struct Log<'a> {
     queries: &'a str,
@@ -130,6 +136,11 @@ struct Log<'a> {
     line_ends: Vec<usize>,
     skip: Option<&'a BTreeMap<usize, String>>,
     skipped: Vec<(usize, String)>,
+    /// Where the last line was not understood, which may be lines behind its beginning, and how far was looked.
+    stuck_at: usize,
+    looked_to: usize,
+    /// Bytes that may yet be looked at anew: from every line on something may look well up to the end of the log.
+    patience_bytes: usize,
 }
 
 impl Log<'_> {
@@ -148,15 +159,23 @@ impl Log<'_> {
         let queries = self.queries;
         let mut at = if queries.starts_with('\u{feff}') { 3 } else { 0 };
         while at < queries.len() {
+            (self.stuck_at, self.looked_to) = (at, at);
             at = match self.line(at) {
-                Err(error) if self.skip.is_some() => {
-                    self.skipped.push((self.line_of(at), error.message().to_owned()));
-                    queries[at..].find('\n').map_or(queries.len(), |n| at + n + 1)
-                }
+                Err(error) if self.skip.is_some() => self.skip_line(at, error.message()),
                 next => next?,
             };
         }
         Ok(())
+    }
+
+    /// Leaves out the line at a byte, or, once that was tried for long, all up to the one that is not understood;
+    /// returns where the next one begins.
+    fn skip_line(&mut self, at: usize, why: &str) -> usize {
+        self.patience_bytes = self.patience_bytes.saturating_sub(self.looked_to - at);
+        let (first, stuck) = (self.line_of(at), self.line_of(self.stuck_at));
+        let last = if self.patience_bytes > 0 { first } else { stuck };
+        self.skipped.extend((first..=last).map(|line| (line, why.to_owned())));
+        self.line_ends.get(last - 1).map_or(self.queries.len(), |end| end + 1)
     }
 
     /// Statements that were found in a log of another form.
@@ -227,6 +246,7 @@ impl Log<'_> {
         let mut continued = Continued::default();
         let mut ahead = Ahead::new(queries, self.ends);
         for token in Tokens::with(queries, start, self.ends) {
+            (self.stuck_at, self.looked_to) = (token.start, token.end);
             if !token.closed {
                 let what = if token.kind == TokenKind::Comment { "comment" } else { "quote" };
                 return Err(self

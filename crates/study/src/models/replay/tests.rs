@@ -298,7 +298,7 @@ fn the_number_of_threads_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let store = filled(folder.path());
     let (study, devices) = (study(STUDY), devices());
-    let (mut jobs, mut inputs) = (Vec::new(), Inputs { had: BTreeSet::new(), wanted: BTreeSet::new() });
+    let (mut jobs, mut inputs) = (Vec::new(), Inputs::of(BTreeSet::new()));
     let mut none = References::of(&store, &study, &study.replays[0], &devices).unwrap();
     for cell in cells(&store, &study, &study.replays[0]).unwrap() {
         let (replay, device) = (&study.replays[0], &devices["small"]);
@@ -306,6 +306,27 @@ fn the_number_of_threads_changes_nothing() {
     }
     let rows = |threads| work::on_cores(&jobs, threads).into_iter().flat_map(Result::unwrap).collect::<Vec<_>>();
     assert!(rows(1).len() == 8 && rows(1) == rows(3));
+}
+
+#[test]
+fn devices_with_the_same_profile_have_their_replays_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = filled(folder.path());
+    let mut devices = devices();
+    let rows = |store: &Store| -> Vec<(String, String)> {
+        let sql = "SELECT device, count(*) || ' ' || min(input) FROM replay GROUP BY 1 ORDER BY 1";
+        store.rows(sql, [], |r| Ok((r.get(0)?, r.get(1)?))).unwrap()
+    };
+    refreshed(&mut store, &study(STUDY), &devices);
+    let one = rows(&store);
+    devices.insert("twin".into(), Device { name: "twin".into(), ..devices["small"].clone() });
+    let both = study(&STUDY.replace("[\"small\"]", "[\"small\", \"twin\"]"));
+    refreshed(&mut store, &both, &devices);
+    let two = rows(&store);
+    let count = |row: &(String, String)| row.1.split(' ').next().map(str::to_owned);
+    assert_eq!((two.len(), &two[0], count(&two[1])), (2, &one[0], count(&one[0])), "what was there is as it was");
+    refreshed(&mut store, &both, &devices);
+    assert_eq!(rows(&store), two);
 }
 
 #[test]

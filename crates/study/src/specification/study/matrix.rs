@@ -86,6 +86,13 @@ struct RawCompare {
     candidate: Spanned<toml::Value>,
 }
 
+impl RawExperiment {
+    /// Where the values of its factors stand.
+    pub fn value_spans(&self) -> impl Iterator<Item = Range<usize>> {
+        [&self.factors].into_iter().chain(self.on.values()).flat_map(|factors| factors.values().map(Spanned::span))
+    }
+}
+
 /// Understands an experiment.
 pub(super) fn experiment(at: &Locator<'_>, raw: RawExperiment) -> Result<Experiment> {
     let name = raw.name.get_ref().clone();

@@ -34,6 +34,19 @@ fn a_matrix_has_every_combination_that_exists() {
 }
 
 #[test]
+fn a_command_line_is_as_it_was_written() {
+    let line = "echo {value:x} {given:y}";
+    let text = format!(
+        "title = '{line}'\nboard = 'host'\n[[experiment]]\nname = 'e'\n[experiment.factors]\n\
+         workload = 'command'\nfile_system = 'tmpfs'\ncommand = '{line}'\n"
+    );
+    let study = Study::parse("s.toml", &text).unwrap();
+    assert_eq!((study.title.as_str(), &study.experiments[0].points("host")[0]["command"]), (line, &line.into()));
+    let named = Study::parse("s.toml", &format!("description = ['{line}']\n{text}")).unwrap_err();
+    assert!(named.chain().contains("no [[value]] or [[claim]] is named `x`"), "{}", named.chain());
+}
+
+#[test]
 fn mistakes_are_shown_where_they_are() {
     for (from, to, place, word) in [
         ("requests = [16", "requets = [16", "s.toml:10:1", "requets"),

@@ -103,10 +103,16 @@ fn sentences(text: &str, numbers: &Numbers<'_>) -> (String, Vec<String>) {
     (Origin::Modelled.caption(&whole), missing)
 }
 
-/// Checks that every placeholder of a study's file names a number that the study has.
-pub(super) fn check<'a>(at: &Locator<'_>, names: impl Iterator<Item = &'a str>) -> Result<()> {
+/// Checks that every placeholder of a study's file names a number that the study has; what stands at `as_they_are` is
+/// no text of the report, and has none.
+pub(super) fn check<'a>(
+    at: &Locator<'_>,
+    as_they_are: Vec<Range<usize>>,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<()> {
     let names: Vec<&str> = names.collect();
-    for (place, placeholder) in placeholders(at.text) {
+    let in_texts = |place: &Range<usize>| !as_they_are.iter().any(|span| span.contains(&place.start));
+    for (place, placeholder) in placeholders(at.text).into_iter().filter(|(place, _)| in_texts(place)) {
         if let Placeholder::Value(name) = placeholder {
             if !names.contains(&name) {
                 let error = Error::user(format!("no [[value]] or [[claim]] is named `{name}`"));

@@ -4,7 +4,8 @@
 //!   (`setprop log.tag.SQLiteStatements VERBOSE`; `android_database_SQLiteConnection.cpp`);
 //! * `V/SQLiteTime( 812): /data/.../app.db: "SELECT 1" took 0.100 ms`: the same when it has ended;
 //! * `executeForLong took 1ms - succeeded, sql="SELECT ?", bindArgs=["x"]`: operations, in the log or by
-//!   `dumpsys dbinfo`, which has a numbered list of each connection, the latest first (`SQLiteConnection.java`).
+//!   `dumpsys dbinfo`, which has a numbered list of each connection, the latest first (`SQLiteConnection.java`). Those
+//!   of kind `prepare` compile a statement and do not execute it: another operation does, if any.
 
 use super::timestamp::Form;
 use super::values::{self, Bound};
@@ -40,7 +41,7 @@ pub(super) fn entries(log: &str) -> pocketstone_core::Result<Option<Vec<Entry>>>
     for (n, line) in log.lines().enumerate() {
         match tag.and_then(|tag| message(line, tag)) {
             Some(message) => logged.message(n + 1, line, message),
-            None => logged.entries.extend(operation(line).map(|(sql, values)| Entry::new(n + 1, line, sql, values))),
+            None => logged.operation(n + 1, line),
         }
     }
     if logged.databases.len() > 1 {
@@ -50,7 +51,7 @@ pub(super) fn entries(log: &str) -> pocketstone_core::Result<Option<Vec<Entry>>>
     }
     let mut entries = logged.entries;
     // Most of a log is of other programs; but plain SQL has no such line at all.
-    if entries.is_empty() {
+    if entries.is_empty() && !logged.prepares {
         return Ok(None);
     }
     entries.iter_mut().for_each(Entry::end);
@@ -108,9 +109,20 @@ struct Logged<'a> {
     /// The last statement of each thread, by its place among the entries.
     last: HashMap<Thread<'a>, usize>,
     databases: BTreeSet<&'a str>,
+    /// It has statements that were compiled.
+    prepares: bool,
 }
 
 impl<'a> Logged<'a> {
+    /// Takes a line that may be an operation.
+    fn operation(&mut self, number: usize, line: &str) {
+        match operation(line) {
+            Some(("prepare", ..)) => self.prepares = true,
+            Some((_, sql, values)) => self.entries.push(Entry::new(number, line, sql, values)),
+            None => {}
+        }
+    }
+
     /// Takes a line with a tag. Each line of a statement has it, and the first one the database.
     fn message(&mut self, number: usize, line: &str, Message { thread, text }: Message<'a>) {
         if let Some((database, sql)) = beginning(text) {
@@ -151,21 +163,26 @@ fn beginning(text: &str) -> Option<(&str, &str)> {
     text.split_once(": \"").filter(|(database, _)| !database.contains(['"', '\'']))
 }
 
-/// A statement's text, and its values.
-type Found<'a> = (&'a str, Result<Vec<Bound>, String>);
+/// An operation's kind, its statement's text, and its values.
+type Found<'a> = (&'a str, &'a str, Result<Vec<Bound>, String>);
 
-/// The statement and the values of an operation.
+/// The kind, the statement and the values of an operation.
 fn operation(line: &str) -> Option<Found<'_>> {
     let (before, quoted) = line.split_once(", sql=\"")?;
-    if !(before.contains(" took ") || before.contains(" started ")) || before.ends_with("failed") {
+    let (begins, _) = before.split_once(" took ").or_else(|| before.split_once(" started "))?;
+    if before.ends_with("failed") {
         return None;
     }
+    let kind = begins.split_whitespace().next_back().unwrap_or_default();
     match quoted.split_once("\", bindArgs=[") {
         Some((sql, list)) => {
             let list = &list[..list.rfind(']')?];
-            Some((sql, values::read(&format!("[{list}]"))))
+            Some((kind, sql, values::read(&format!("[{list}]"))))
         }
-        None => Some((quoted.split_once("\", ").map_or_else(|| quoted.trim_end_matches('"'), |q| q.0), Ok(Vec::new()))),
+        None => {
+            let sql = quoted.split_once("\", ").map_or_else(|| quoted.trim_end_matches('"'), |q| q.0);
+            Some((kind, sql, Ok(Vec::new())))
+        }
     }
 }
 

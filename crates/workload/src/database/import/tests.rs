@@ -109,9 +109,13 @@ fn logs_of_android_are_known_by_their_lines() {
     assert_eq!(sql(&read(log)), expected);
     let brief = "D/SQLiteDatabase(  812): executeForCursorWindow took 1ms - succeeded, \
                  sql=\"SELECT * FROM t WHERE a=? AND b=?\", bindArgs=[\"x, y\", 5]\n\
-                 D/SQLiteDatabase(  812): prepare took 0ms - succeeded, sql=\"SELECT 1\"\n";
+                 D/SQLiteDatabase(  812): prepare took 0ms - succeeded, sql=\"SELECT ?\"\n\
+                 D/SQLiteDatabase(  812): execute took 0ms - succeeded, sql=\"SELECT 1\"\n";
     let expected = [(0, "SELECT * FROM t WHERE a='x, y' AND b=5".to_owned()), (0, "SELECT 1".to_owned())];
     assert_eq!(sql(&read(brief)), expected);
+    // What was compiled was not executed.
+    let prepared = "    0: [2024-05-17 08:30:01.000] prepare took 0ms - succeeded, sql=\"DELETE FROM t\", path=/a.db\n";
+    assert_eq!(error(prepared), "the log has no statement");
     let latest_first = "  Most recently executed operations:\n\
         \x20   0: [2024-05-17 08:30:01.000] execute took 1ms - succeeded, sql=\"COMMIT;\"\n\
         \x20   1: [2024-05-17 08:30:00.750] execute took 1ms - succeeded, sql=\"BEGIN\"\n";
@@ -193,6 +197,13 @@ fn long_logs_take_time_by_their_length() {
         let log = format!("SELECT 1\n{}", open.repeat(lines));
         let imported = import(&log, Vec::new(), None, 1, Some(&BTreeMap::new())).unwrap();
         assert_eq!((imported.lines, imported.skipped.len()), (vec![1], lines));
+    }
+    // Each goes on to the last line, and nothing is understood there.
+    for (open, end) in [("x [\n", "] 'y"), ("x (\n", ") 'y"), ("CREATE TRIGGER a BEGIN x;\n", "")] {
+        let log = format!("SELECT 1\n{}{end}\nSELECT 2\n", open.repeat(lines));
+        let imported = import(&log, Vec::new(), None, 1, Some(&BTreeMap::new())).unwrap();
+        assert_eq!(imported.lines[0], 1);
+        assert!(imported.skipped.len() >= lines, "{open}");
     }
     assert!(begin.elapsed() < std::time::Duration::from_secs(30), "{:?}", begin.elapsed());
 }

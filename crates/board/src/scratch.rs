@@ -1,21 +1,39 @@
-//! The folders of cells: each has its process in its name, so that what a killed one has left can be told.
+//! Temporary folders, of cells above all: each has its process in its name, so that what a killed one has left can be
+//! told.
 
-use crate::BoardContext;
 use pocketstone_core::Result;
 use pocketstone_core::error::Context;
 use pocketstone_probe::left::{namespace, runs};
+use pocketstone_probe::own_folder;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// What the processes of another PID namespace left is not known to be left: it is, after so long.
 const LEFT: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// A new one.
-pub(super) fn folder(context: &BoardContext) -> Result<TempDir> {
-    let parent = context.cache.folder("cells")?;
+/// What the folder of a user's temporary folders begins with.
+const NAME: &str = "pocketstone-cells";
+
+/// A temporary folder of this process, where the user has such: in `$TMPDIR`.
+///
+/// # Errors
+/// `ErrorKind::Board` if it cannot be created.
+pub fn temporary_folder() -> Result<TempDir> {
+    folder(&parent()?)
+}
+
+/// Where all of the user's are.
+fn parent() -> Result<PathBuf> {
+    own_folder(&std::env::temp_dir(), NAME)
+}
+
+/// A new one in `parent`.
+pub(crate) fn folder(parent: &Path) -> Result<TempDir> {
     let prefix = format!("cell-{}-{}-", std::process::id(), namespace());
-    tempfile::Builder::new().prefix(&prefix).tempdir_in(parent).board(|| "cannot create a cell's folder".into())
+    let made = tempfile::Builder::new().prefix(&prefix).tempdir_in(parent);
+    made.board(|| format!("cannot create a temporary folder in {}", parent.display()))
 }
 
 /// Whether nobody has a folder any more that has this name and is so old; `runs`: whether a process of this namespace
@@ -30,12 +48,15 @@ fn is_left(name: &str, own: u64, age: Duration, runs: impl Fn(&str) -> bool) -> 
     }
 }
 
-/// Removes the folders of cells whose process was killed before it could.
-pub(super) fn remove_left(context: &BoardContext) {
-    let Ok(entries) = context.cache.folder("cells").and_then(|f| fs::read_dir(f).board(String::new)) else {
-        return;
-    };
-    for entry in entries.flatten() {
+/// Removes the user's temporary folders whose process was killed before it could.
+pub(crate) fn remove_left_temporary() {
+    // Who makes one says why there is none.
+    let _ = parent().map(|parent| remove_left(&parent));
+}
+
+/// Removes the folders in `parent` whose process was killed before it could.
+pub(crate) fn remove_left(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let changed = entry.metadata().and_then(|found| found.modified());
         let age = changed.ok().and_then(|changed| changed.elapsed().ok()).unwrap_or_default();
         if is_left(&entry.file_name().to_string_lossy(), namespace(), age, runs) {
@@ -63,5 +84,18 @@ mod tests {
         ] {
             assert_eq!(is_left(name, 4026, age, runs), expected, "{name} after {age:?}");
         }
+    }
+
+    #[test]
+    fn what_a_killed_process_has_left_is_removed_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let own = folder(parent.path()).unwrap();
+        let mut gone = std::process::Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        let left = parent.path().join(format!("cell-{}-{}-AbCdEf", gone.id(), namespace()));
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join("order.json"), "").unwrap();
+        remove_left(parent.path());
+        assert!(own.path().exists() && !left.exists());
     }
 }
