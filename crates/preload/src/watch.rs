@@ -389,8 +389,8 @@ seen!(copy_range(from, from_at, to, to_at, bytes, flags) as CopyRange within |ca
 /// A thread that is cancelled in the call, or jumps out of it by a signal, is counted for ever: calls at that number's
 /// offset are the kernel's from then on. Nothing here wants to be dropped.
 unsafe fn moving<const N: usize>(numbers: [usize; N], call: impl FnOnce() -> isize) -> isize {
-    // With one thread nobody else is at an offset; and where it is not known how a number was opened, or others have the
-    // open file, too, no call at it is direct.
+    // With one thread nobody else is at an offset; and where it is not known how a number was opened, or others have
+    // the open file, too, no call at it is direct.
     let counted = numbers.map(|fd| {
         let state = own_state().filter(|_| !raw::is_single())?;
         let number = &number(state, fd)?.number;

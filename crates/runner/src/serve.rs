@@ -37,7 +37,8 @@ const AGAIN: Duration = Duration::from_millis(200);
 const TOLD_BYTES: usize = 64 << 10;
 
 /// Carries out a lab's orders in a folder, one after the other, until the lab is gone. If another lab far away is
-/// connected to the board, `patience` is how long its end is waited for. With `own_mounts`, nobody else sees what is mounted.
+/// connected to the board, `patience` is how long its end is waited for. With `own_mounts`, nobody else sees what is
+/// mounted.
 ///
 /// # Errors
 /// `ErrorKind::Board` if the folder cannot be used, another lab is at work, or what comes from the lab is damaged.

@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pocketstone_cli::LONG_VERSION;
+use pocketstone_cli::mounts::options_help;
 use pocketstone_core::units::parse_bytes;
 use pocketstone_scmfs::{Ino, Threshold};
 use std::ffi::OsString;
@@ -13,6 +14,10 @@ const EXIT_STATUS: &str = "Exit status: 0 success; 1 invalid input, or a region 
     is a file, preferably on a DAX file system, hugetlbfs or tmpfs, or a memory device such as /dev/dax0.0. DIR is \
     the mount point of a volume. Sizes take the suffixes K, M, G and T, powers of 1024, and KB, \
     MB, GB and TB, powers of 1000.";
+
+/// Mount options of SCMFS.
+pub const MOUNT_OPTIONS: &str = "direct_io, strict_open, writeback, atomic, persistent, preload=off|read|write|append|map, \
+    threads=N, busy_poll_us=N, checkpoint=TARGET, every=TIME, keep=N, restore";
 
 /// SCMFS: a file system for storage class memory, in user space.
 #[derive(Debug, Parser)]
@@ -265,7 +270,7 @@ pub struct MountArguments {
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     /// Mount options
-    #[arg(short = 'o', value_name = "OPTIONS", help = crate::helper::options_help())]
+    #[arg(short = 'o', value_name = "OPTIONS", help = options_help(MOUNT_OPTIONS))]
     pub options: Vec<String>,
     /// Stay in the foreground and unmount when interrupted
     #[arg(long, short = 'f')]

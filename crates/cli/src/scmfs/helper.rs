@@ -1,22 +1,13 @@
 //! What mount(8) says to the mount helper, and what mount options mean.
 
-use crate::arguments::{MountArguments, parse_time};
-use pocketstone_cli::mounts::{self, Asked, HelperArguments};
+use crate::arguments::{MOUNT_OPTIONS, MountArguments, parse_time};
+use pocketstone_cli::mounts::{Asked, HelperArguments};
 use pocketstone_core::{Error, Result};
 use pocketstone_mount::{MountOptions, Preload};
 use std::time::Duration;
 
 /// More only take memory; and there may be none for them when the volume is open already.
 const MOST_THREADS: usize = 1024;
-
-/// Mount options of SCMFS.
-const OWN: &str = "direct_io, strict_open, writeback, atomic, persistent, preload=off|read|write|append|map, threads=N, \
-    busy_poll_us=N, checkpoint=TARGET, every=TIME, keep=N, restore";
-
-/// The help on mount options.
-pub fn options_help() -> String {
-    mounts::options_help(OWN)
-}
 
 /// A mount helper's arguments.
 pub fn arguments(given: HelperArguments) -> MountArguments {
@@ -28,7 +19,7 @@ pub fn arguments(given: HelperArguments) -> MountArguments {
 pub fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Result<()> {
     options.read_only = arguments.read_only;
     let (directory, given) = (arguments.directory.clone(), arguments.options.clone());
-    let asked = Asked { directory: &directory, options: &given, sloppy: arguments.sloppy, own: OWN };
+    let asked = Asked { directory: &directory, options: &given, sloppy: arguments.sloppy, own: MOUNT_OPTIONS };
     let mut preload = None;
     let said = asked.apply(options, |options, name, value| own(arguments, options, &mut preload, name, value))?;
     arguments.remount = said.remount;

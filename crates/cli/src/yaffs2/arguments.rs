@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pocketstone_cli::LONG_VERSION;
+use pocketstone_cli::mounts::options_help;
 use pocketstone_core::units::parse_bytes;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -11,6 +12,11 @@ const EXIT_STATUS: &str = "Exit status: 0 success; 1 invalid input, or a chip or
     error.\n\nCHIP is an MTD character device such as /dev/mtd3, or an image file of mkyaffs2image, nanddump with \
     out-of-band data, yaffs2utils or this command. An image's layout is detected by default. Sizes take the suffixes \
     K, M, G and T, powers of 1024, and KB, MB, GB and TB, powers of 1000.";
+
+/// Mount options of the kernel's YAFFS2, and those that describe an image.
+pub const MOUNT_OPTIONS: &str = "inband-tags, tags-ecc-on, tags-ecc-off, no-checkpoint, no-checkpoint-read, \
+    no-checkpoint-write, disable-summary, no-cache, lazy-loading-on, lazy-loading-off, empty-lost-and-found-on, empty-lost-and-found-off, \
+    page=SIZE, spare=SIZE, spare-offset=BYTE, pages-per-block=N";
 
 /// How many pages an erase block may have.
 pub const PAGES_PER_BLOCK: RangeInclusive<i64> = 2..=1 << 16;
@@ -173,7 +179,7 @@ pub struct MountArguments {
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     /// Mount options
-    #[arg(short = 'o', value_name = "OPTIONS", help = crate::serve::options_help())]
+    #[arg(short = 'o', value_name = "OPTIONS", help = options_help(MOUNT_OPTIONS))]
     pub options: Vec<String>,
     /// Stay in the foreground and unmount when interrupted
     #[arg(long, short = 'f')]

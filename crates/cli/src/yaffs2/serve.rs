@@ -1,8 +1,8 @@
 //! `mount`: a process that serves a volume, and what mount options mean.
 
-use crate::arguments::{ChipArguments, LayoutArguments, MountArguments, PAGES_PER_BLOCK};
+use crate::arguments::{ChipArguments, LayoutArguments, MOUNT_OPTIONS, MountArguments, PAGES_PER_BLOCK};
 use crate::chip::{self, Opened};
-use pocketstone_cli::mounts::{self, Asked, HelperArguments, log_file, not_a_directory};
+use pocketstone_cli::mounts::{Asked, HelperArguments, log_file, not_a_directory};
 use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::units::parse_bytes;
@@ -12,16 +12,6 @@ use pocketstone_mount::daemon::{self, Log};
 use pocketstone_mount::{Before, MountOptions, YAFFS2_KIND};
 use pocketstone_yaffs2::{OpenOptions, Volume};
 use std::path::{Path, PathBuf};
-
-/// Mount options of the kernel's YAFFS2, and those that describe an image.
-const OWN: &str = "inband-tags, tags-ecc-on, tags-ecc-off, no-checkpoint, no-checkpoint-read, no-checkpoint-write, \
-    disable-summary, no-cache, lazy-loading-on, lazy-loading-off, empty-lost-and-found-on, empty-lost-and-found-off, \
-    page=SIZE, spare=SIZE, spare-offset=BYTE, pages-per-block=N";
-
-/// The help on mount options.
-pub fn options_help() -> String {
-    mounts::options_help(OWN)
-}
 
 /// A mount helper's arguments.
 pub fn arguments(given: HelperArguments) -> MountArguments {
@@ -38,7 +28,7 @@ fn apply(arguments: &mut MountArguments, options: &mut MountOptions) -> Result<C
     options.read_only = arguments.read_only;
     let mut changes: Changes = Vec::new();
     let MountArguments { directory, options: given, sloppy, chip, .. } = arguments;
-    let asked = Asked { directory, options: given, sloppy: *sloppy, own: OWN };
+    let asked = Asked { directory, options: given, sloppy: *sloppy, own: MOUNT_OPTIONS };
     let said = asked.apply(options, |_, name, value| match value {
         Some(value) => of_layout(&mut chip.layout, name, value),
         None => Ok(own(chip, &mut changes, name)),
