@@ -16,8 +16,8 @@ const EXIT_STATUS: &str = "Exit status: 0 success; 1 invalid input, or a region 
     MB, GB and TB, powers of 1000.";
 
 /// Mount options of SCMFS.
-pub const MOUNT_OPTIONS: &str = "direct_io, strict_open, writeback, atomic, persistent, preload=off|read|write|append|map, \
-    threads=N, busy_poll_us=N, checkpoint=TARGET, every=TIME, keep=N, restore";
+pub const MOUNT_OPTIONS: &str = "direct_io, strict_open, writeback, atomic, persistent, \
+    preload=off|read|write|append|map, threads=N, busy_poll_us=N, checkpoint=TARGET, every=TIME, keep=N, restore";
 
 /// SCMFS: a file system for storage class memory, in user space.
 #[derive(Debug, Parser)]

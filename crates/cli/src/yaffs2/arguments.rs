@@ -15,8 +15,8 @@ const EXIT_STATUS: &str = "Exit status: 0 success; 1 invalid input, or a chip or
 
 /// Mount options of the kernel's YAFFS2, and those that describe an image.
 pub const MOUNT_OPTIONS: &str = "inband-tags, tags-ecc-on, tags-ecc-off, no-checkpoint, no-checkpoint-read, \
-    no-checkpoint-write, disable-summary, no-cache, lazy-loading-on, lazy-loading-off, empty-lost-and-found-on, empty-lost-and-found-off, \
-    page=SIZE, spare=SIZE, spare-offset=BYTE, pages-per-block=N";
+    no-checkpoint-write, disable-summary, no-cache, lazy-loading-on, lazy-loading-off, empty-lost-and-found-on, \
+    empty-lost-and-found-off, page=SIZE, spare=SIZE, spare-offset=BYTE, pages-per-block=N";
 
 /// How many pages an erase block may have.
 pub const PAGES_PER_BLOCK: RangeInclusive<i64> = 2..=1 << 16;
