@@ -171,10 +171,11 @@ pub enum Screen {
 
 impl Screen {
     /// How that is set and undone. Source: the commands `svc`, `settings` and `input` of AOSP, and what its
-    /// PowerManagerService says in `dumpsys power`.
+    /// PowerManagerService says in `dumpsys power`. `svc` by its path: the shell of BusyBox, which rooted phones may
+    /// have, takes it for its own command of that name, of runit.
     fn setting(self) -> Setting {
         match self {
-            Screen::On => command("svc power stayon true", PUT_STAY_ON, GET_STAY_ON),
+            Screen::On => command("/system/bin/svc power stayon true", PUT_STAY_ON, GET_STAY_ON),
             Screen::Off => command("input keyevent KEYCODE_SLEEP", WAKE, WAKEFULNESS),
         }
     }
@@ -183,7 +184,7 @@ impl Screen {
 const GET_STAY_ON: &str = "settings get global stay_on_while_plugged_in 2>/dev/null || true";
 /// What was never set is `null`.
 const PUT_STAY_ON: &str = "case \"$1\" in
-    ''|null) svc power stayon false;;
+    ''|null) /system/bin/svc power stayon false;;
     *) settings put global stay_on_while_plugged_in \"$1\";;
 esac";
 const WAKEFULNESS: &str = "dumpsys power 2>/dev/null | sed -n 's/^ *mWakefulness=//p'";
@@ -302,7 +303,7 @@ mod tests {
         ];
         assert_eq!(settings.iter().map(lines).collect::<Vec<_>>(), expected);
         assert!(SUSPEND.starts_with("setprop power.battery_input.suspended true || exit 1;"));
-        assert_eq!(lines(&Screen::On.setting())[0], "svc power stayon true");
+        assert_eq!(lines(&Screen::On.setting())[0], "/system/bin/svc power stayon true");
         assert!(toml::from_str::<AdbProfile>(&text.replace("suspended", "off")).is_err());
     }
 }
