@@ -116,7 +116,7 @@ fn a_directory_that_lost_a_huge_page_can_be_used_again() {
     let line = mapping.lines().find(|line| line.contains(&owned)).expect("a large directory has huge pages");
     let segment: u64 = line.split(' ').next().and_then(|word| word.parse().ok()).expect("a number");
     // One copy is enough; without both of them it is damage.
-    let copies = ["mapping_at", "mirror_at"].map(|table| offset(&shared, table) + segment * 16);
+    let copies = ["mapping table at", "second mapping table at"].map(|table| offset(&shared, table) + segment * 16);
     for damaged in copies {
         flip(&shared, damaged + 5);
         open(&shared).close().expect("closed");
