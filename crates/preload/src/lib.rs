@@ -117,9 +117,11 @@ extern "C" fn begin(_arguments: c_int, _values: *const *const c_char, _environme
     process::begin(memory.cast());
     // Code of libc is changed while nobody else runs it, or not at all.
     if raw::is_single() {
-        report::REPLACED.store(replace::replace(), Ordering::Relaxed);
+        let replaced = replace::replace();
+        report::REPLACED.store(replaced.functions, Ordering::Relaxed);
         #[cfg(target_arch = "x86_64")]
-        if variable(c"SCMFS_PRELOAD_TRUST").map(CStr::to_bytes) != Some(b"off") && trust::is_known() {
+        if variable(c"SCMFS_PRELOAD_TRUST").map(CStr::to_bytes) != Some(b"off") && trust::is_known(replaced.at_offsets)
+        {
             if let Some(page) = watch::begin() {
                 trust::begin(page);
             }

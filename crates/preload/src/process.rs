@@ -18,6 +18,14 @@ pub struct State {
     pub counts: Counts,
 }
 
+impl State {
+    /// Waits for the direct calls at offsets that are under way; there must be a mark that keeps others from being
+    /// begun.
+    pub fn settle(&self) {
+        self.watch.moving.settle(|| self.descriptors.iter().map(|descriptor| &descriptor.number.turn));
+    }
+}
+
 /// The process's, from [`begin`] on.
 static STATE: AtomicPtr<State> = AtomicPtr::new(null_mut());
 

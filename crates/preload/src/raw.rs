@@ -310,8 +310,11 @@ pub fn is_mapped(start: usize, bytes: usize) -> bool {
     unsafe { call(libc::SYS_msync, [start, bytes, libc::MS_ASYNC as usize, 0, 0, 0]) == 0 }
 }
 
-/// Lets others run for so many nanoseconds, less than a second.
+/// Lets others run for so many nanoseconds, less than a second; not where the program has given up such calls.
 pub fn pause(ns: i64) {
+    if crate::process::is_stopped() {
+        return (0..ns / 32).for_each(|_| core::hint::spin_loop());
+    }
     let time = libc::timespec { tv_sec: 0, tv_nsec: ns };
     // SAFETY: the time is read, and nothing is written.
     unsafe { call(libc::SYS_nanosleep, [&raw const time as usize, 0, 0, 0, 0, 0]) };

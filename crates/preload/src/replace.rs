@@ -31,14 +31,23 @@ pub fn is_preloaded() -> bool {
     !first.is_null() && base(first) == base(own) && !base(own).is_null()
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-pub fn replace() -> u32 {
-    0
+/// What was replaced.
+#[derive(Default)]
+pub struct Replaced {
+    /// So many functions.
+    pub functions: u32,
+    /// All that read or write at an offset are among them.
+    pub at_offsets: bool,
 }
 
-/// Replaces what is known. There is one thread. How many functions that were.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn replace() -> Replaced {
+    Replaced::default()
+}
+
+/// Replaces what is known. There is one thread.
 #[cfg(target_arch = "x86_64")]
-pub fn replace() -> u32 {
+pub fn replace() -> Replaced {
     use crate::calls;
     let number = |number: libc::c_long| number as u8;
     let (read, write) = (number(libc::SYS_read), number(libc::SYS_write));
@@ -54,12 +63,12 @@ pub fn replace() -> u32 {
         (c"__pread64_nocancel", pread, calls::pread_not_waiting as *const c_void),
         (c"__pwrite64_nocancel", pwrite, calls::pwrite_not_waiting as *const c_void),
     ];
-    let mut replaced = 0;
+    let mut replaced = Replaced { functions: 0, at_offsets: true };
     for (name, number, by) in functions {
         let function = in_libc(name);
-        if !function.is_null() {
-            replaced += u32::from(patch::jump(function.cast(), number, by));
-        }
+        let is_replaced = !function.is_null() && patch::jump(function.cast(), number, by);
+        replaced.functions += u32::from(is_replaced);
+        replaced.at_offsets &= is_replaced || number != read && number != write;
     }
     replaced
 }

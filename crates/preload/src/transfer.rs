@@ -237,13 +237,17 @@ impl Ready {
 
     /// A call at the offset, when it is this thread's turn, and the offset is still nobody else's then.
     #[inline]
-    fn in_turn(&self, call: impl FnOnce() -> Progress) -> Progress {
+    fn in_turn(&self, direction: Direction, call: impl FnOnce() -> Progress) -> Progress {
         if raw::is_single() {
             return call();
         }
         let shared = Progress::Untouched(Way::Kernel(Reason::Shared));
         let turn = &self.descriptor.number.turn;
-        let progress = turn.run(&self.state.watch.moving, || if self.is_alone() { Some(call()) } else { None });
+        // What writes is to be told if O_APPEND has been set meanwhile.
+        let is_as_before =
+            || direction == Direction::Read || self.known.proof.flags(&self.state.watch) == Some(self.flags);
+        let call = || if self.is_alone() && is_as_before() { Some(call()) } else { None };
+        let progress = turn.run(&self.state.watch.moving, call);
         progress.flatten().unwrap_or(shared)
     }
 
@@ -430,10 +434,13 @@ impl Ready {
                 match before {
                     // A handler may have appended, too.
                     Some(before) => settle(call.fd, before, end),
+                    None if raw::is_single() => drop(raw::seek(call.fd, end)),
                     // As write(2) leaves it. It means nothing to writes: of several at once any may come last. If
-                    // another file has the number by now, its offset must not be moved.
-                    None if raw::is_single() || self.is_still(call.fd) => drop(raw::seek(call.fd, end)),
-                    None => {}
+                    // another file has the number by now, its offset must not be moved; nor does it get one meanwhile.
+                    None => {
+                        let seek = || self.is_still(call.fd).then(|| raw::seek(call.fd, end));
+                        let _ = self.descriptor.number.turn.run(&self.state.watch.moving, seek);
+                    }
                 }
                 count(call.direction, Way::Direct, call.bytes);
                 Progress::Returns(call.bytes as isize)
@@ -535,11 +542,11 @@ pub unsafe fn direct(call: &Call, cancel: impl FnOnce()) -> Progress {
     if ready.at_end {
         // SAFETY: the caller's promise.
         let at_end = || unsafe { ready.at_end(call) };
-        return if ready.is_read_too() { ready.in_turn(at_end) } else { at_end() };
+        return if ready.is_read_too() { ready.in_turn(call.direction, at_end) } else { at_end() };
     }
     let Some(at) = call.at else {
         // SAFETY: the caller's promise.
-        return ready.in_turn(|| unsafe { ready.at_offset(call) });
+        return ready.in_turn(call.direction, || unsafe { ready.at_offset(call) });
     };
     // SAFETY: the caller's promise.
     match unsafe { ready.run(call, at) } {

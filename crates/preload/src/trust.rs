@@ -30,6 +30,7 @@ reasons! {
     NewCode "the program made code",
     OwnTable "a thread or child may have descriptors of its own",
     Threads "it was copied from a process with several threads",
+    Taken "the program took a descriptor by pidfd_getfd(2)",
     ByNumber "the program made a system call by syscall(2)",
 }
 
@@ -109,10 +110,11 @@ impl Loads {
     }
 }
 
-/// Whether all is known of this libc that closes something or uses an offset.
-pub fn is_known() -> bool {
+/// Whether all is known of this libc that closes something or uses an offset. `replaced`: its own reads and writes are
+/// this library's.
+pub fn is_known(replaced: bool) -> bool {
     let version = symbols::in_libc(c"gnu_get_libc_version");
-    let known = !version.is_null() && {
+    let known = replaced && !version.is_null() && {
         // SAFETY: that function of libc.
         let version: extern "C" fn() -> *const c_char = unsafe { core::mem::transmute(version) };
         // SAFETY: it returns a C string, which stays.
@@ -147,11 +149,14 @@ pub fn begin(page: usize) {
     }
 }
 
-/// From now on each call asks the kernel.
+/// From now on each call asks the kernel; direct calls at offsets that had begun before are over.
 #[cold]
 pub fn distrust(reason: Reason) {
     if STATUS.swap(NEVER, Ordering::SeqCst) != NEVER {
         REASON.store(reason as u32, Ordering::Relaxed);
+    }
+    if let Some(state) = state() {
+        state.settle();
     }
 }
 

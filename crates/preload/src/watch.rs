@@ -29,15 +29,15 @@ fn number(state: &State, number: usize) -> Option<&Descriptor> {
 /// Makes a call that closes a number, or puts another file in its place: that of `from`, if there is one.
 unsafe fn closing(fd: usize, from: Option<usize>, call: impl FnOnce() -> isize) -> isize {
     let forks = FORKS.load(Ordering::Relaxed);
-    let Some((state, closed)) = own_state().and_then(|state| Some((state, &number(state, fd)?.number))) else {
-        return call();
-    };
+    let Some(state) = own_state() else { return call() };
     let watch = &state.watch;
     let from = from.and_then(|from| number(state, from)).map(|found| &found.number);
     let before = from.and_then(|from| from.before_copying(watch));
+    // Also if nothing is known of the copy: there are higher numbers than those.
     let copy = from.map(|from| begin_copy(watch, from));
+    let Some(closed) = number(state, fd).map(|found| &found.number) else { return call() };
     let begun = closed.closes.begin();
-    closed.turn.settle();
+    closed.turn.settle(&watch.moving);
     let result = call();
     if forks != FORKS.load(Ordering::Relaxed) {
         return result;
@@ -60,17 +60,21 @@ unsafe fn closing(fd: usize, from: Option<usize>, call: impl FnOnce() -> isize) 
 fn begin_copy(watch: &Watch, from: &Number) -> u64 {
     let n = watch.copies.fetch_add(1, Ordering::SeqCst) + 1;
     from.copied(n);
-    from.turn.settle();
+    from.turn.settle(&watch.moving);
     n
 }
 
 /// Makes a call that is one of these events, which no direct call at an offset may have a part of.
 unsafe fn during(events: Option<&Events>, call: impl FnOnce() -> isize) -> isize {
+    // SAFETY: the program's promise.
+    unsafe { marked(events, || own_state().into_iter().for_each(State::settle), call) }
+}
+
+/// Makes a call that is one of these events, after what has to be waited for once it is marked.
+unsafe fn marked(events: Option<&Events>, wait: impl FnOnce(), call: impl FnOnce() -> isize) -> isize {
     let forks = FORKS.load(Ordering::Relaxed);
     let begun = events.map(Events::begin);
-    if let Some(state) = own_state() {
-        state.watch.moving.settle();
-    }
+    wait();
     let result = call();
     if forks == FORKS.load(Ordering::Relaxed) {
         events.zip(begun).map(|(events, begun)| events.end(begun));
@@ -162,6 +166,7 @@ hooks! {
     SendMessages c"sendmmsg", send_messages;
     Clone c"clone", clone;
     Unshare c"unshare", unshare;
+    TakeDescriptor c"pidfd_getfd", take_descriptor;
     Map c"mmap", map;
     Protect c"mprotect", protect;
     ProtectKey c"pkey_mprotect", protect_key;
@@ -248,7 +253,7 @@ extern "C" fn begin_lending() {
     if let Some(state) = state() {
         state.watch.borrowers.fetch_add(1, Ordering::SeqCst);
         state.watch.shared.begin();
-        state.watch.moving.settle();
+        state.settle();
     }
 }
 
@@ -274,10 +279,18 @@ unsafe extern "C-unwind" fn fcntl(fd: usize, what: usize, value: usize) -> isize
         // SAFETY: the program's promise.
         return unsafe { copying(fd, || Hook::Fcntl.call(&[fd, what, value])) };
     }
-    // A child that has the memory has the open files, too.
-    let flags = state().filter(|_| what as c_int == libc::F_SETFL).map(|state| &state.watch.flags);
     // SAFETY: the program's promise.
-    unsafe { during(flags, || Hook::Fcntl.call(&[fd, what, value])) }
+    let call = || unsafe { Hook::Fcntl.call(&[fd, what, value]) };
+    if what as c_int != libc::F_SETFL {
+        return call();
+    }
+    // A child that has the memory has the open files, too.
+    let flags = state().map(|state| &state.watch.flags);
+    // With several threads, calls by a number that has copies are not direct.
+    let own = || own_state().and_then(|state| Some((state, number(state, fd)?)));
+    let wait = || own().into_iter().for_each(|(state, found)| found.number.turn.settle(&state.watch.moving));
+    // SAFETY: the program's promise.
+    unsafe { marked(flags, wait, call) }
 }
 
 unsafe extern "C-unwind" fn fork() -> isize {
@@ -361,6 +374,11 @@ seen!(
         distrust(Reason::OwnTable)
     }
 );
+seen!(
+    /// Of this process, too.
+    take_descriptor(process, fd, flags) as TakeDescriptor,
+    distrust(Reason::Taken)
+);
 seen!(map(at, bytes, prot, flags, fd, offset) as Map, maps(prot as c_int));
 seen!(protect(at, bytes, prot) as Protect, maps(prot as c_int));
 seen!(protect_key(at, bytes, prot, key) as ProtectKey, maps(prot as c_int));
@@ -394,7 +412,7 @@ unsafe fn moving<const N: usize>(numbers: [usize; N], call: impl FnOnce() -> isi
     let counted = numbers.map(|fd| {
         let state = own_state().filter(|_| !raw::is_single())?;
         let number = &number(state, fd)?.number;
-        (number.is_own(&state.watch) && number.turn.enter()).then_some(number)
+        (number.is_own(&state.watch) && number.turn.enter(&state.watch.moving)).then_some(number)
     });
     let forks = FORKS.load(Ordering::Relaxed);
     let result = call();

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -70,6 +71,8 @@ static void *work(void *argument) {
   int thread = (int)(intptr_t)argument;
   char text[BYTES];
   for (int n = 0; n < RECORDS; n++) {
+    /* While all are at it, there is always one in the kernel: others have to have a chance to be direct. */
+    if (n % 64 == 0) usleep(200);
     record(text, thread, n);
     write_at_end(text, thread, n);
     if (n % 8 == thread) {
@@ -92,7 +95,8 @@ static void by_child(int n) {
 
 static void by_copy(int n) {
   char text[BYTES];
-  int copy = n % 3 == 0 ? dup(fd) : n % 3 == 1 ? fcntl(fd, F_DUPFD, 100) : dup2(fd, 200);
+  /* "far": to a number that is not watched. */
+  int copy = *way == 'f' ? dup2(fd, 5000) : n % 3 == 0 ? dup(fd) : n % 3 == 1 ? fcntl(fd, F_DUPFD, 100) : dup2(fd, 200);
   if (copy < 0) fail("a copy");
   for (int i = 0; i < PER_COPY; i++) {
     record(text, THREADS, n * PER_COPY + i);
@@ -139,6 +143,10 @@ int main(int count, char **arguments) {
   if (count != 3) return 2;
   way = arguments[2];
   alarm(LONGEST_S);
+  struct rlimit numbers;
+  if (getrlimit(RLIMIT_NOFILE, &numbers)) fail("getrlimit");
+  numbers.rlim_cur = numbers.rlim_max;
+  if (numbers.rlim_max <= 5000 || setrlimit(RLIMIT_NOFILE, &numbers)) fail("so many numbers");
   char text[BYTES];
   int before = open("before", O_RDWR | O_CREAT | O_TRUNC, 0600);
   fd = open(arguments[1], O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -155,6 +163,7 @@ int main(int count, char **arguments) {
   int more = 0;
   void (*other)(int) = !strcmp(way, "fork")      ? by_child
                        : !strcmp(way, "dup")     ? by_copy
+                       : !strcmp(way, "far")     ? by_copy
                        : !strcmp(way, "message") ? by_message
                                                  : 0;
   /* Not at once: calls are direct before. */

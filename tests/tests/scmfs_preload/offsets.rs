@@ -99,7 +99,7 @@ fn threads_take_turns_at_an_offset() {
     let place = or_skip!(storing());
     let built = compiled(&compiler, &place, "offsets", include_str!("offsets.c"), &["-Wall", "-Werror", "-pthread"]);
     let volume = place.volume(&["-o", "preload=append"]);
-    for way in ["alone", "closes", "dup", "message", "fork"] {
+    for way in ["alone", "closes", "dup", "far", "message", "fork"] {
         let report = Report::at(place.path(&format!("report of {way}")));
         let mut program = report.run(&built);
         let ran = run(program.args(["file", way]).current_dir(volume.path())).ends_with(0);
