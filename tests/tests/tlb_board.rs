@@ -133,7 +133,7 @@ fn what_cannot_be_counted_is_said_with_what_would_help() {
     tlb(&["--", "./none"]).ends_with(1).complains(&["there is no file ./none", "--files"]);
     tlb(&["--board", "nowhere", "--", "true"]).ends_with(1).complains(&["unknown board `nowhere`", "virt-nand"]);
     tlb(&["--processor", "z80", "--", "true"]).ends_with(1).complains(&["z80", "cortex-a15"]);
-    tlb(&["--board", "host", "--", "true"]).ends_with(4).complains(&["not seen", "choose a virtual board"]);
+    tlb(&["--board", "host", "--", "true"]).ends_with(4).complains(&["cannot be observed", "choose a virtual board"]);
     tlb(&["--set", "file_system=jffs2,ubifs", "--", "true"]).ends_with(1).complains(&["one value for each --set"]);
     tlb(&["--set", "file_system=scmfs", "--", "true"]).ends_with(1).complains(&["a command", "scmfs-fuse"]);
     or_skip!(qemu());

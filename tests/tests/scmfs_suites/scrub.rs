@@ -44,7 +44,7 @@ fn a_damaged_page_cannot_be_read_and_scrub_names_it() {
     run(scmfs(["scrub"]).arg(&region)).ends_with(0).says(&["1 file,", "32 KiB of data verified", "0 damaged"]);
     damage(&region);
     run(scmfs(["fsck"]).arg(&region)).ends_with(0).says(&["0 findings"]);
-    let found = ["/folder/file: bytes 12288..16384: bytes with a wrong checksum", "1 damaged places"];
+    let found = ["/folder/file: bytes 12288..16384: bytes with a wrong checksum", "1 damaged place\n"];
     run(scmfs(["scrub"]).arg(&region)).ends_with(3).says(&found);
 
     let directory = place.folder("second");
