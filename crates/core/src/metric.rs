@@ -234,6 +234,9 @@ mod tests {
             (PerSecond, 0.25, "0.250/s"),
             (Share, 0.0123, "1.2 %"),
             (Microjoules, 7.25, "7.25 uJ"),
+            (Microjoules, 0.003, "3 nJ"),
+            (Microjoules, -0.004, "-4 nJ"),
+            (Millijoules, 4.5e-7, "0.450 nJ"),
             (Millijoules, 15_000_000.0, "15000 J"),
         ];
         for (unit, value, text) in written {

@@ -363,9 +363,9 @@ fn is_blank(cell: &str) -> bool {
 }
 
 /// Units of numbers in texts and tables, and what stands between numbers.
-const UNITS: [&str; 28] = [
+const UNITS: [&str; 29] = [
     "%", "ns", "us", "µs", "ms", "s", "min", "B", "KiB", "MiB", "GiB", "kB", "MB", "GB", "×", "x", "to", "pp", "pages",
-    "uJ", "mJ", "J", "mW", "W", "kHz", "MHz", "GHz", "times",
+    "nJ", "uJ", "mJ", "J", "mW", "W", "kHz", "MHz", "GHz", "times",
 ];
 
 /// Numbers with at most a unit each: `12`, `1.5 ms`, `12% (10% to 14%)`, `4 KiB ± 1`; no `4 KiB random`.
