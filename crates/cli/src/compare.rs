@@ -80,21 +80,18 @@ fn print(comparison: &Comparison) {
     if comparison.unmatched > 0 {
         say!("{} cells are in only one of the runs", comparison.unmatched);
     }
-    for row in comparison.rows.iter().filter(|r| r.verdict() != Verdict::Same) {
-        say!(
-            "{} {}: {} -> {}{}, {}",
-            row.point,
-            row.metric.name,
-            row.metric.unit.write(row.a),
-            row.metric.unit.write(row.b),
-            percentages(row).map_or(String::new(), |change| format!(" (pairs {change})")),
-            row.verdict().words()
-        );
-    }
+    comparison.rows.iter().filter(|r| r.verdict() != Verdict::Same).for_each(|row| say!("{}", said(row)));
     let unknown = comparison.rows.iter().filter(|r| r.verdict() == Verdict::CannotTell).count();
     if unknown > 0 {
         say!("{unknown} {CANNOT_TELL}");
     }
+}
+
+/// A median in both runs, in a line.
+fn said(row: &ComparedPoint) -> String {
+    let [a, b] = row.metric.unit.write_both(row.a, row.b);
+    let change = percentages(row).map_or(String::new(), |change| format!(" (pairs {change})"));
+    format!("{} {}: {a} -> {b}{change}, {}", row.point, row.metric.name, row.verdict().words())
 }
 
 /// Why nothing can be said of some medians.
@@ -146,7 +143,7 @@ fn markdown(arguments: &CompareArguments, comparison: &Comparison, faults: &[Str
     }
     for row in &changed {
         let words = [row.point.as_str(), row.metric.name].map(|word| word.replace('|', "\\|"));
-        let (a, b) = (row.metric.unit.write(row.a), row.metric.unit.write(row.b));
+        let [a, b] = row.metric.unit.write_both(row.a, row.b);
         let (change, verdict) = (percentages(row).unwrap_or_default(), row.verdict().words());
         text += &format!("| {} | {} | {a} | {b} | {change} | {verdict} |\n", words[0], words[1]);
     }
@@ -222,11 +219,31 @@ mod tests {
     }
 
     #[test]
-    fn a_passed_limit_says_no_more_than_was_judged() {
-        let text = |rows: Vec<ComparedPoint>| {
-            let (different, lost, lost_metrics) = (Vec::new(), Vec::new(), Vec::new());
-            passed(&Comparison { identical: 1, different, unmatched: 0, lost, lost_metrics, rows, apart: vec![] }, 0.5)
+    fn values_that_differ_do_not_look_alike() {
+        let (a, b) = (104_857_600.0, 104_857_601.0);
+        let metric = metric::named("used_bytes").unwrap();
+        let row = ComparedPoint { metric, a, b, ..row(&[b / a], true) };
+        assert_eq!(said(&row), " used_bytes: 100 MiB -> 104857601 B (pairs +0.0 %), larger");
+        let arguments = CompareArguments {
+            a: "a".into(),
+            b: "b".into(),
+            force: false,
+            max_regression: None,
+            json: false,
+            markdown: true,
         };
+        let page = markdown(&arguments, &of_rows(vec![row]), &[]);
+        assert!(page.ends_with("\n|  | used_bytes | 100 MiB | 104857601 B | +0.0 % | larger |\n"), "{page}");
+    }
+
+    fn of_rows(rows: Vec<ComparedPoint>) -> Comparison {
+        let (different, lost, lost_metrics) = (Vec::new(), Vec::new(), Vec::new());
+        Comparison { identical: 1, different, unmatched: 0, lost, lost_metrics, rows, apart: vec![] }
+    }
+
+    #[test]
+    fn a_passed_limit_says_no_more_than_was_judged() {
+        let text = |rows| passed(&of_rows(rows), 0.5);
         assert_eq!(text(vec![row(&[1.0], true)]), "no median is worse by more than 0.5 %");
         let unclear = row(&[0.5, 2.0, 2.0, 2.0, 2.0], false);
         assert_eq!(text(vec![unclear.clone()]), "no median is clearly worse by more than 0.5 %");

@@ -1,6 +1,7 @@
 //! Sizes and durations as people write them: `4KiB`, `128KiB`, `10ms`.
 
 use crate::{Error, Result};
+use std::ops::Range;
 
 /// As coreutils have them: a letter alone is a power of 1024, as is one with `iB`; one with `B` is a power of 1000.
 const BYTES: &[(&str, u64)] = &[
@@ -109,14 +110,33 @@ pub fn format_ns_to(ns: f64, digits: usize) -> String {
     scaled(ns, &NANOSECONDS[..4], digits)
 }
 
-/// An energy in microjoules for people, with three significant digits.
-pub fn format_uj(uj: f64) -> String {
-    format_uj_to(uj, 3)
-}
-
 /// An energy in microjoules for people, with so many significant digits.
 pub fn format_uj_to(uj: f64, digits: usize) -> String {
     scaled(1e3 * uj, NANOJOULES, digits)
+}
+
+/// The fewest of so many digits with which `write` tells a number from others, unless it is the same as they; the end
+/// of the range where none do.
+pub fn digits_that_tell(
+    value: f64,
+    others: &[f64],
+    digits: Range<usize>,
+    write: impl Fn(f64, usize) -> String,
+) -> usize {
+    let tell = |&digits: &usize| {
+        let text = write(value, digits);
+        others.iter().all(|&other| value == other || !say_the_same(&text, &write(other, digits)))
+    };
+    digits.clone().find(tell).unwrap_or(digits.end)
+}
+
+/// Whether two numbers with their units say the same: `1 ms` and `1.00 ms` do.
+fn say_the_same(a: &str, b: &str) -> bool {
+    let parts = |text: &str| {
+        let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+        (number.parse::<f64>().ok(), unit.to_owned())
+    };
+    parts(a) == parts(b)
 }
 
 /// Zeros, the one before the point among them, that a number begins with at most; one with more is a power of ten.
@@ -164,8 +184,8 @@ mod tests {
         assert_eq!(format_bytes(0), "0 B");
         assert_eq!(format_ns(1_534_000.0), "1.53 ms");
         assert_eq!(format_ns(0.0), "0 ns");
-        assert_eq!([7.25, 15_360.1, 2e9].map(format_uj), ["7.25 uJ", "15.4 mJ", "2000 J"]);
-        assert_eq!([0.003, -0.004, 0.5].map(format_uj), ["3 nJ", "-4 nJ", "500 nJ"]);
+        let energies = [7.25, 15_360.1, 2e9, 0.003, -0.004, 0.5].map(|uj| format_uj_to(uj, 3));
+        assert_eq!(energies, ["7.25 uJ", "15.4 mJ", "2000 J", "3 nJ", "-4 nJ", "500 nJ"]);
     }
 
     #[test]
