@@ -394,7 +394,7 @@ fn a_regression_is_judged_by_the_studys_metrics_and_told_apart_from_noise() {
     let five = results::change(&folder.path().join("five-500"));
     five.execute("DELETE FROM metric WHERE name = 'operations_per_s' AND cell = 1", []).expect("less");
     compare("five-500", "five-1000").ends_with(0);
-    compare("five-1000", "five-500").ends_with(3).complains(&["1 medians of the first run lack values"]);
+    compare("five-1000", "five-500").ends_with(3).complains(&["1 median of the first run is without values"]);
     // One run each of a machine that does not repeat to the bit says nothing.
     let one = compare("one-1000", "one-500").ends_with(3);
     let one = one.complains(&["none of the medians can be judged", "repetitions = 5"]);

@@ -81,7 +81,10 @@ pub fn summary(history: &History) -> String {
     let untold = history.without_change().1.len();
     let few = match untold {
         0 => String::new(),
-        _ => format!(" Too few values to tell a change from noise (fewer than {ENOUGH}) have {untold} more."),
+        _ => {
+            let (more, has) = (counted(untold, "more series"), if untold == 1 { "has" } else { "have" });
+            format!(" {more} {has} too few values to tell a change from noise (fewer than {ENOUGH}).")
+        }
     };
     match (changed.len(), all - untold) {
         (0, told) => format!("{of}: none of {told} series changed.{few}"),
@@ -332,8 +335,8 @@ mod tests {
         };
         assert_eq!(
             summary(&history),
-            "12 runs of s on the board host: none of 1 series changed. Too few values to tell a change from noise \
-             (fewer than 10) have 1 more."
+            "12 runs of s on the board host: none of 1 series changed. 1 more series has too few values to tell a \
+             change from noise (fewer than 10)."
         );
         let model = model(&history);
         let whats = |id: &str| {
