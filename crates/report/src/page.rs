@@ -11,7 +11,7 @@ use crate::palette::{Palette, subject};
 use crate::svg;
 use crate::timeline::{self, Drawing};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
-use pocketstone_core::words::counted;
+use pocketstone_core::words::{counted, noun};
 use pocketstone_core::{Error, Result};
 use pocketstone_study::views::model::{
     Chain, ClaimResult, Distribution, FailedCell, Figure, LeftOut, Model, Table, Verdict,
@@ -79,7 +79,7 @@ struct Drawn<'a, T> {
     id: &'a str,
     title: &'a str,
     caption: &'a str,
-    unit: &'a str,
+    unit: String,
     picture: T,
 }
 
@@ -193,7 +193,7 @@ fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
                 id: &h.id,
                 title: &h.title,
                 caption: &h.caption,
-                unit: &h.unit,
+                unit: noun(false, &h.unit),
                 picture: heatmap::draw(h, several, limits.squares_of_one),
             })
             .collect(),
@@ -208,7 +208,7 @@ fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
 }
 
 fn drawn<'a, T>(id: &'a str, title: &'a str, caption: &'a str, picture: T) -> Drawn<'a, T> {
-    Drawn { id, title, caption, unit: "", picture }
+    Drawn { id, title, caption, unit: String::new(), picture }
 }
 
 /// The colours of all that the page shows: its figures, its distributions, and the explorer's governors.

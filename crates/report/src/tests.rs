@@ -16,7 +16,7 @@ fn claim(text: &str, verdict: Verdict) -> ClaimResult {
 }
 
 fn heat_map(blocks: Vec<u64>) -> HeatMap {
-    HeatMap { id: "h".into(), title: "H".into(), caption: "C".into(), unit: "page senses".into(), blocks }
+    HeatMap { id: "h".into(), title: "H".into(), caption: "C".into(), unit: "page sense".into(), blocks }
 }
 
 fn figure(series: usize, points: u32) -> Figure {

@@ -222,7 +222,7 @@ fn add_detail(store: &Store, study: &Study, detail: &DetailSpec, model: &mut Mod
                 id: format!("{}-{}", detail.name, cell.id),
                 title: format!("{}: {name}", detail.title),
                 caption: detail.caption.clone(),
-                unit: "page senses".into(),
+                unit: "page sense".into(),
                 blocks: senses_by_block(store, cell.id, chip.block_pages(), chip.blocks())?,
             });
         }
