@@ -109,6 +109,9 @@ pub struct TableSpec {
     pub caption: String,
     /// SQL; its columns' names are the heads.
     pub query: Spanned<String>,
+    /// Whether it shows what commands took, so that the report's own table of that would repeat it.
+    #[serde(default)]
+    pub replaces_results: bool,
 }
 
 /// A run shown in full: its flash operations, and the effects of its queries.
