@@ -88,7 +88,8 @@ pub fn study_of(store: &Store) -> Result<Study> {
         let missing = || Error::user(format!("the results in {} have no {name}", store.folder().display()));
         store.fact(name)?.ok_or_else(missing)
     };
-    Study::parse(&format!("{}.toml", fact("study.name")?), &fact("study")?)
+    let place = format!("the study of {}", store.folder().display());
+    Study::parse_as(&fact("study.name")?, &place, &fact("study")?)
 }
 
 /// Writes a run's report and returns its path.
@@ -130,6 +131,18 @@ mod tests {
     use super::*;
     use pocketstone_study::specification::cell::cells;
     use pocketstone_study::specification::traces::Traces;
+
+    #[test]
+    fn errors_of_a_stored_study_name_the_results_as_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "title = 't'\nboard = 'host'\n[[experiment]]\nname = 'e'\n[experiment.factors]\n\
+                    workload = 'command'\ncommand = 'true'\nfile_system = 'directory'\n";
+        let store = Store::create(folder.path(), [("study.name", "mine"), ("study", text)]).unwrap();
+        let study = study_of(&store).unwrap();
+        let error = study.error_at(0..0, Error::user("no")).chain();
+        assert_eq!(study.name, "mine");
+        assert!(error.contains(&format!("the study of {}:1:1\n", folder.path().display())), "{error}");
+    }
 
     #[test]
     fn of_cells_on_flash_it_is_known_that_this_machine_cannot_run_them() {
