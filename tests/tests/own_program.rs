@@ -121,7 +121,7 @@ fn the_page_opens_with_what_the_time_went_to() {
     let milliseconds = |before: &str, after: &str| -> f64 {
         let text = answer.split_once(before).unwrap_or_else(|| panic!("{answer}")).1.split_once(after).unwrap().0;
         let (number, unit) = text.split_once(' ').unwrap_or_else(|| panic!("{answer}"));
-        number.parse::<f64>().unwrap() * [("ms", 1.0), ("us", 1e-3)].into_iter().find(|(u, _)| *u == unit).unwrap().1
+        number.parse::<f64>().unwrap() * [("ms", 1.0), ("µs", 1e-3)].into_iter().find(|(u, _)| *u == unit).unwrap().1
     };
     let (total, core) =
         (milliseconds("A run takes ", " from start to end: "), milliseconds(" end: ", " on a core and "));

@@ -10,9 +10,9 @@ pub(crate) const NOTHING: &str = "–";
 /// Binary units, each 1024 times the one before.
 const BINARY: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 
-/// A text of numbers in which the sign of a millionth is the one of print: terminals show `us`.
+/// A text of the report's own numbers, in which the sign of a millionth is the one of print: terminals show `us`.
 pub(crate) fn printed(text: &str) -> String {
-    let mut words = text.split_inclusive(' ');
+    let mut words = text.split_inclusive([' ', '\u{a0}']);
     let mut out = words.next().unwrap_or_default().to_owned();
     for word in words {
         let of_number = out.trim_end().ends_with(|c: char| c.is_ascii_digit());
@@ -22,7 +22,7 @@ pub(crate) fn printed(text: &str) -> String {
             None => out += word,
         }
     }
-    out.replace("(uJ)", "(µJ)")
+    out
 }
 
 /// Digits in groups of three from five digits on, and a real minus sign.
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn millionths_are_written_as_print_has_them() {
-        assert_eq!(printed("130 us to 1.2 ms (7 uJ), energy (uJ)"), "130 µs to 1.2 ms (7 µJ), energy (µJ)");
+        assert_eq!(printed("130 us to 1.2 ms (7 uJ), 3\u{a0}us"), "130 µs to 1.2 ms (7 µJ), 3\u{a0}µs");
         assert_eq!(printed("with us 2 users use 3 us"), "with us 2 users use 3 µs");
         assert_eq!((value(Scale::Duration, 1500.0), printed("")), ("1.50 µs".into(), String::new()));
     }
