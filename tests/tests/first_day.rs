@@ -394,7 +394,7 @@ fn a_regression_is_judged_by_the_studys_metrics_and_told_apart_from_noise() {
     let five = results::change(&folder.path().join("five-500"));
     five.execute("DELETE FROM metric WHERE name = 'operations_per_s' AND cell = 1", []).expect("less");
     compare("five-500", "five-1000").ends_with(0);
-    compare("five-1000", "five-500").ends_with(3).complains(&["1 medians of the first run lack values"]);
+    compare("five-1000", "five-500").ends_with(3).complains(&["1 median of the first run is without values"]);
     // One run each of a machine that does not repeat to the bit says nothing.
     let one = compare("one-1000", "one-500").ends_with(3);
     let one = one.complains(&["none of the medians can be judged", "repetitions = 5"]);
@@ -452,10 +452,21 @@ fn what_cannot_be_is_refused_where_it_stands() {
     let flash = changed(&changed(SMALL, "\"host\"", "\"virt-nand\""), "\"directory\"", "\"jffs2\"");
     let flash = changed(&changed(&flash, "= \"file\"", "= \"mount\""), "\"1MiB\"", "\"300MiB\"");
     check(&flash).ends_with(1).complains(&["s.toml:9:14", "300 MiB", "256 MiB"]);
-    // A machine without raw NAND can run no cell on it, and some on a directory.
+    // This machine offers no flash.
     let checked = check(&changed(&flash, "\"300MiB\"", "\"1MiB\"")).ends_with(0);
-    assert!(Path::new("/proc/mtd").exists() || checked.out.contains("; 0 of "), "{checked}");
-    assert!(!check(SMALL).ends_with(0).out.contains("; 0 of "));
+    assert!(checked.out.contains("4 of 4 cannot run on this machine"), "{checked}");
+    assert!(!check(SMALL).ends_with(0).out.contains("cannot run"));
+}
+
+#[test]
+fn a_check_runs_nothing() {
+    let folder = folder();
+    write(folder.path(), "s.toml", SMALL);
+    let own = folder.path().join("temporary");
+    fs::create_dir(&own).expect("a folder");
+    // A board that is asked anything has a folder there.
+    let checked = run(pocketstone(folder.path(), &["study", "check", "s.toml"]).env("TMPDIR", &own)).ends_with(0);
+    assert_eq!(fs::read_dir(&own).expect("it is there").count(), 0, "{checked}");
 }
 
 #[test]

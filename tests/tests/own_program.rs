@@ -95,7 +95,7 @@ fn a_program_of_ones_own_is_measured_on_volumes_of_this_machine() {
     // What was run is kept, and can be run again; the report has the tables.
     assert_eq!(fs::read_dir(out.join("workloads")).unwrap().count(), 1);
     let report = fs::read_to_string(out.join("report.html")).unwrap();
-    assert!(report.contains("What it took") && report.contains("Its files"));
+    assert!(report.contains("What it took") && report.contains("Its files") && !report.contains("Results: command"));
     let (answer, opening) = answer_and_opening(&report);
     assert!(answer.contains(" with the fastest setting and ") && answer.contains(" with the slowest"), "{answer}");
     assert!(opening.contains(">tmpfs</text>") && opening.contains(">directory</text>"), "{opening}");
@@ -121,7 +121,7 @@ fn the_page_opens_with_what_the_time_went_to() {
     let milliseconds = |before: &str, after: &str| -> f64 {
         let text = answer.split_once(before).unwrap_or_else(|| panic!("{answer}")).1.split_once(after).unwrap().0;
         let (number, unit) = text.split_once(' ').unwrap_or_else(|| panic!("{answer}"));
-        number.parse::<f64>().unwrap() * [("ms", 1.0), ("us", 1e-3)].into_iter().find(|(u, _)| *u == unit).unwrap().1
+        number.parse::<f64>().unwrap() * [("ms", 1.0), ("µs", 1e-3)].into_iter().find(|(u, _)| *u == unit).unwrap().1
     };
     let (total, core) =
         (milliseconds("A run takes ", " from start to end: "), milliseconds(" end: ", " on a core and "));

@@ -508,7 +508,7 @@ pub enum StudyCommand {
     List,
     /// Show which cells each of several machines would run, and the commands for them
     Plan(StudyPlanArguments),
-    /// Check a study file without running it
+    /// Check a study file without running anything
     Check {
         /// The study's TOML file, or the name of one that came with pocketstone
         #[arg(value_name = "STUDY", add = ArgValueCompleter::new(names::studies))]

@@ -2,6 +2,7 @@
 
 use crate::arguments::CompareArguments;
 use pocketstone_cli::print_json;
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_study::results::compare::{
     Apart, ComparedPoint, Comparison, Verdict, compare as compare_runs, differing_facts,
@@ -71,35 +72,44 @@ const SHOWN: usize = 10;
 fn print(comparison: &Comparison) {
     let cells = comparison.identical + comparison.different.len();
     match comparison.different.is_empty() {
-        true => say!("identical: the logs of all {cells} common cells are bit-identical"),
+        true => say!("identical: the logs of {} are bit-identical", all_common(cells)),
         false => {
-            say!("different: the logs of {} of {cells} common cells differ", comparison.different.len());
+            let of = counted(cells, "common cell");
+            say!("different: the logs of {} of {of} differ", comparison.different.len());
             comparison.different.iter().take(SHOWN).for_each(|cell| say!("  {cell}"));
         }
     }
     if comparison.unmatched > 0 {
-        say!("{} cells are in only one of the runs", comparison.unmatched);
+        let (cells, verb) = (counted(comparison.unmatched, "cell"), verb(comparison.unmatched));
+        say!("{cells} {verb} in only one of the runs");
     }
-    for row in comparison.rows.iter().filter(|r| r.verdict() != Verdict::Same) {
-        say!(
-            "{} {}: {} -> {}{}, {}",
-            row.point,
-            row.metric.name,
-            row.metric.unit.write(row.a),
-            row.metric.unit.write(row.b),
-            percentages(row).map_or(String::new(), |change| format!(" (pairs {change})")),
-            row.verdict().words()
-        );
-    }
+    comparison.rows.iter().filter(|r| r.verdict() != Verdict::Same).for_each(|row| say!("{}", said(row)));
     let unknown = comparison.rows.iter().filter(|r| r.verdict() == Verdict::CannotTell).count();
     if unknown > 0 {
-        say!("{unknown} {CANNOT_TELL}");
+        say!("{} {CANNOT_TELL}", counted(unknown, "median"));
     }
 }
 
+/// A median in both runs, in a line.
+fn said(row: &ComparedPoint) -> String {
+    let [a, b] = row.metric.unit.write_both(row.a, row.b);
+    let change = percentages(row).map_or(String::new(), |change| format!(" (pairs {change})"));
+    format!("{} {}: {a} -> {b}{change}, {}", row.point, row.metric.name, row.verdict().words())
+}
+
 /// Why nothing can be said of some medians.
-const CANNOT_TELL: &str = "medians cannot be distinguished from noise: runs on this machine are not bit-identical, and \
-    a median\nof fewer than 5 cells has no 90 % interval; use more `repetitions`";
+const CANNOT_TELL: &str = "cannot be distinguished from noise: runs on this machine are not bit-identical, and a \
+    median\nof fewer than 5 cells has no 90 % interval; use more `repetitions`";
+
+/// All of the cells that both runs have.
+fn all_common(cells: usize) -> String {
+    if cells == 1 { "the only common cell".to_owned() } else { format!("all {cells} common cells") }
+}
+
+/// The verb of so many things.
+fn verb(number: usize) -> &'static str {
+    if number == 1 { "is" } else { "are" }
+}
 
 /// The whole comparison, for programs. A change and its ends are fractions of the first run.
 fn json(arguments: &CompareArguments, comparison: &Comparison, faults: &[String]) -> Value {
@@ -134,11 +144,12 @@ fn markdown(arguments: &CompareArguments, comparison: &Comparison, faults: &[Str
         (None, _) => String::new(),
     };
     text += &match comparison.different.len() {
-        0 => format!("The logs of all {cells} common cells are bit-identical.\n"),
-        n => format!("The logs of {n} of {cells} common cells differ.\n"),
+        0 => format!("The logs of {} are bit-identical.\n", all_common(cells)),
+        n => format!("The logs of {n} of {} differ.\n", counted(cells, "common cell")),
     };
     if comparison.unmatched > 0 {
-        text += &format!("{} cells are in only one of the runs.\n", comparison.unmatched);
+        let (cells, verb) = (counted(comparison.unmatched, "cell"), verb(comparison.unmatched));
+        text += &format!("{cells} {verb} in only one of the runs.\n");
     }
     let changed: Vec<&ComparedPoint> = comparison.rows.iter().filter(|r| r.verdict() != Verdict::Same).collect();
     if !changed.is_empty() {
@@ -146,12 +157,12 @@ fn markdown(arguments: &CompareArguments, comparison: &Comparison, faults: &[Str
     }
     for row in &changed {
         let words = [row.point.as_str(), row.metric.name].map(|word| word.replace('|', "\\|"));
-        let (a, b) = (row.metric.unit.write(row.a), row.metric.unit.write(row.b));
+        let [a, b] = row.metric.unit.write_both(row.a, row.b);
         let (change, verdict) = (percentages(row).unwrap_or_default(), row.verdict().words());
         text += &format!("| {} | {} | {a} | {b} | {change} | {verdict} |\n", words[0], words[1]);
     }
     if changed.iter().any(|row| row.verdict() == Verdict::CannotTell) {
-        text += &format!("\nSome {CANNOT_TELL}.\n");
+        text += &format!("\nSome medians {CANNOT_TELL}.\n");
     }
     lost(comparison).for_each(|what| text += &format!("\n- lost: {what}"));
     text
@@ -163,7 +174,11 @@ fn passed(comparison: &Comparison, limit: f64) -> String {
     match comparison.judged() {
         (_, 0) => format!("no median is {worse} by more than {limit} %"),
         (judged, unjudged) => {
-            format!("none of {judged} medians is {worse} by more than {limit} %; {unjudged} others cannot be judged")
+            let none = match judged {
+                1 => format!("the only median that can be judged is not {worse}"),
+                _ => format!("none of {judged} medians is {worse}"),
+            };
+            format!("{none} by more than {limit} %; {} cannot be judged", counted(unjudged, "other"))
         }
     }
 }
@@ -184,15 +199,15 @@ fn faults(comparison: &Comparison, limit: f64) -> Vec<String> {
     let mut faults = Vec::new();
     let worse = comparison.rows.iter().filter(|r| 100.0 * r.regression() > limit).count();
     if worse > 0 {
-        let medians = if worse == 1 { "median is" } else { "medians are" };
-        faults.push(format!("{worse} {medians} worse by more than {limit} %"));
+        faults.push(format!("{} {} worse by more than {limit} %", counted(worse, "median"), verb(worse)));
     }
     if !comparison.lost.is_empty() {
-        faults.push(format!("{} cells of the first run are missing or failed in the second", comparison.lost.len()));
+        let (cells, verb) = (counted(comparison.lost.len(), "cell"), verb(comparison.lost.len()));
+        faults.push(format!("{cells} of the first run {verb} missing or failed in the second"));
     }
     if !comparison.lost_metrics.is_empty() {
-        let medians = comparison.lost_metrics.len();
-        faults.push(format!("{medians} medians of the first run lack values in the second"));
+        let (medians, verb) = (counted(comparison.lost_metrics.len(), "median"), verb(comparison.lost_metrics.len()));
+        faults.push(format!("{medians} of the first run {verb} without values in the second"));
     }
     if comparison.judged().0 == 0 {
         faults.push("none of the medians can be judged".to_owned());
@@ -222,17 +237,55 @@ mod tests {
     }
 
     #[test]
-    fn a_passed_limit_says_no_more_than_was_judged() {
-        let text = |rows: Vec<ComparedPoint>| {
-            let (different, lost, lost_metrics) = (Vec::new(), Vec::new(), Vec::new());
-            passed(&Comparison { identical: 1, different, unmatched: 0, lost, lost_metrics, rows, apart: vec![] }, 0.5)
+    fn values_that_differ_do_not_look_alike() {
+        let (a, b) = (104_857_600.0, 104_857_601.0);
+        let metric = metric::named("used_bytes").unwrap();
+        let row = ComparedPoint { metric, a, b, ..row(&[b / a], true) };
+        assert_eq!(said(&row), " used_bytes: 100 MiB -> 104857601 B (pairs +0.0 %), larger");
+        let page = markdown(&arguments(), &of_rows(vec![row]), &[]);
+        assert!(page.ends_with("\n|  | used_bytes | 100 MiB | 104857601 B | +0.0 % | larger |\n"), "{page}");
+    }
+
+    #[test]
+    fn one_thing_is_singular() {
+        let comparison = Comparison {
+            unmatched: 1,
+            lost: vec!["a cell".into()],
+            lost_metrics: vec!["a median".into()],
+            ..of_rows(vec![row(&[1.5], true)])
         };
+        assert_eq!(
+            faults(&comparison, 0.5),
+            [
+                "1 median is worse by more than 0.5 %",
+                "1 cell of the first run is missing or failed in the second",
+                "1 median of the first run is without values in the second"
+            ]
+        );
+        let page = markdown(&arguments(), &comparison, &[]);
+        let said = "The logs of the only common cell are bit-identical.\n1 cell is in only one of the runs.\n";
+        assert!(page.contains(said), "{page}");
+    }
+
+    fn arguments() -> CompareArguments {
+        let (a, b) = ("a".into(), "b".into());
+        CompareArguments { a, b, force: false, max_regression: None, json: false, markdown: true }
+    }
+
+    fn of_rows(rows: Vec<ComparedPoint>) -> Comparison {
+        let (different, lost, lost_metrics) = (Vec::new(), Vec::new(), Vec::new());
+        Comparison { identical: 1, different, unmatched: 0, lost, lost_metrics, rows, apart: vec![] }
+    }
+
+    #[test]
+    fn a_passed_limit_says_no_more_than_was_judged() {
+        let text = |rows| passed(&of_rows(rows), 0.5);
         assert_eq!(text(vec![row(&[1.0], true)]), "no median is worse by more than 0.5 %");
         let unclear = row(&[0.5, 2.0, 2.0, 2.0, 2.0], false);
         assert_eq!(text(vec![unclear.clone()]), "no median is clearly worse by more than 0.5 %");
         assert_eq!(
             text(vec![unclear, row(&[2.0], false)]),
-            "none of 1 medians is clearly worse by more than 0.5 %; 1 others cannot be judged"
+            "the only median that can be judged is not clearly worse by more than 0.5 %; 1 other cannot be judged"
         );
     }
 }

@@ -162,8 +162,9 @@ fn check(file: &Path, many_cells: bool) -> Result<u8> {
         let (time, known) = costs.expect(name, &cells, parallel);
         let guess = if known { "" } else { " (a guess: no similar cells were measured here yet)" };
         let (file, number, time) = (file.display(), counted(cells.len(), "cell"), progress::in_words(time));
-        let here = if *kind == HOST { studies::here(&study, cells) } else { String::new() };
-        say!("{}", screen::lines(&format!("{file}: {number} on a {} board, about {time}{guess}{here}", kind.name), 2));
+        let not_here = if *kind == HOST { studies::not_here(&cells) } else { String::new() };
+        let line = format!("{file}: {number} on a {} board, about {time}{guess}{not_here}", kind.name);
+        say!("{}", screen::lines(&line, 2));
     }
     pocketstone_study::views::check::check_queries(&study)?;
     let devices = pocketstone_study::models::replay::devices(&study, &boards::devices()?, None)?;

@@ -72,8 +72,7 @@ pub fn study(arguments: &RunArguments) -> Result<Study> {
     let text = toml::to_string(&text).map_err(|e| Error::bug("a study has no text").because(e))?;
     // Its factors are from `--set`, and the rest is right: there is no file to name in errors.
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-    let study = Study::parse(&format!("{}.toml", name.chars().map(plain).collect::<String>()), &text)?;
-    Ok(Study { file: "the study of this command".into(), ..study })
+    Study::parse_as(&name.chars().map(plain).collect::<String>(), "the study of this command", &text)
 }
 
 /// The values that are set for a factor.

@@ -1,14 +1,13 @@
 //! Studies and runs as the commands read and write them.
 
 use crate::{boards, progress};
-use pocketstone_board::{BoardContext, HOST};
+use pocketstone_board::BoardContext;
 use pocketstone_core::error::Context;
 use pocketstone_core::words::choices;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_engine::installed;
 use pocketstone_study::Study;
 use pocketstone_study::results::store::Store;
-use pocketstone_study::run::able;
 use pocketstone_study::specification::cell::Cell;
 use std::path::{Path, PathBuf};
 
@@ -89,7 +88,8 @@ pub fn study_of(store: &Store) -> Result<Study> {
         let missing = || Error::user(format!("the results in {} have no {name}", store.folder().display()));
         store.fact(name)?.ok_or_else(missing)
     };
-    Study::parse(&format!("{}.toml", fact("study.name")?), &fact("study")?)
+    let place = format!("the study of {}", store.folder().display());
+    Study::parse_as(&fact("study.name")?, &place, &fact("study")?)
 }
 
 /// Writes a run's report and returns its path.
@@ -112,20 +112,50 @@ pub fn write_report(store: &Store, study: &Study) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Which of a study's cells this machine can run, for `study check`; nothing where it can run all, or nobody can tell.
-pub fn here(study: &Study, cells: Vec<Cell>) -> String {
+/// What is known, without trying anything, of the cells of a host board that this machine cannot run.
+pub fn not_here(cells: &[Cell]) -> String {
     let all = cells.len();
-    let able = || -> Result<usize> {
-        let board = pocketstone_board::open(&boards::profile(HOST.usual)?, false, &boards::context()?)?;
-        able(study, HOST.name, &board, cells)
-    };
-    match able() {
-        Ok(able) if able < all => format!("; {able} of {all} can run on this machine"),
-        _ => String::new(),
+    match cells.iter().filter(|cell| cell.plan.volume.on_flash()).count() {
+        0 => String::new(),
+        some => format!("; {some} of {all} cannot run on this machine, which offers no flash"),
     }
 }
 
 /// Whether an error is the board's, so that another board may do.
 pub fn is_boards(error: &Error) -> bool {
     error.kind() == ErrorKind::Board
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pocketstone_study::specification::cell::cells;
+    use pocketstone_study::specification::traces::Traces;
+
+    #[test]
+    fn errors_of_a_stored_study_name_the_results_as_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "title = 't'\nboard = 'host'\n[[experiment]]\nname = 'e'\n[experiment.factors]\n\
+                    workload = 'command'\ncommand = 'true'\nfile_system = 'directory'\n";
+        let store = Store::create(folder.path(), [("study.name", "mine"), ("study", text)]).unwrap();
+        let study = study_of(&store).unwrap();
+        let error = study.error_at(0..0, Error::user("no")).chain();
+        assert_eq!(study.name, "mine");
+        assert!(error.contains(&format!("the study of {}:1:1\n", folder.path().display())), "{error}");
+    }
+
+    #[test]
+    fn of_cells_on_flash_it_is_known_that_this_machine_cannot_run_them() {
+        let of = |file_systems: &str| {
+            let text = format!(
+                "title = 't'\nboard = 'host'\n[[experiment]]\nname = 'e'\ntraced = 'none'\n[experiment.factors]\n\
+                 workload = 'command'\ncommand = 'true'\nfile_system = {file_systems}\n"
+            );
+            let study = Study::parse("s.toml", &text).unwrap();
+            not_here(&cells(&study, "host", None, true, &mut Traces::checked(Path::new("."))).unwrap())
+        };
+        assert_eq!(of("['directory', 'tmpfs', 'scmfs-fuse']"), "");
+        let some = "; 2 of 3 cannot run on this machine, which offers no flash";
+        assert_eq!(of("['directory', 'jffs2', 'f2fs']"), some);
+    }
 }

@@ -1,7 +1,7 @@
 //! What a metric is: its name, unit, direction, source and label.
 
 use crate::origin::Origin;
-use crate::units::{format_bytes_rounded, format_ns, format_uj};
+use crate::units::{digits_that_tell, format_bytes, format_bytes_rounded, format_ns_to, format_uj_to};
 use serde::Serialize;
 
 /// The unit of a metric.
@@ -27,6 +27,9 @@ pub enum Unit {
     /// Power.
     Milliwatts,
 }
+
+/// Digits that any two numbers differ in.
+const MOST_DIGITS: usize = 17;
 
 impl Unit {
     /// All of them.
@@ -60,19 +63,38 @@ impl Unit {
 
     /// A value with its unit, as tables have it.
     pub fn write(self, value: f64) -> String {
-        let number = || if value == value.trunc() { format!("{value:.0}") } else { format!("{value:.3}") };
+        self.with_digits(value, self.digits())
+    }
+
+    /// Two values that stand against each other: as tables have them, or, where that would not tell one from the other,
+    /// with as many more digits as do; bytes to the byte.
+    pub fn write_both(self, a: f64, b: f64) -> [String; 2] {
+        let write = |value, digits| self.with_digits(value, digits);
+        let digits = digits_that_tell(a, &[b], self.digits()..MOST_DIGITS, write);
+        [a, b].map(|value| self.with_digits(value, digits))
+    }
+
+    fn with_digits(self, value: f64, digits: usize) -> String {
+        let is_whole = value == value.trunc();
+        let number = || if is_whole { format!("{value:.0}") } else { format!("{value:.digits$}") };
         match self {
-            Unit::Nanoseconds => format_ns(value),
-            Unit::Bytes if value >= 1024.0 || value >= 0.0 && value == value.trunc() => {
+            Unit::Nanoseconds => format_ns_to(value, digits),
+            Unit::Bytes if digits > self.digits() && value >= 0.0 && is_whole => format_bytes(value as u64),
+            Unit::Bytes if digits == self.digits() && (value >= 1024.0 || value >= 0.0 && is_whole) => {
                 format_bytes_rounded(value.round() as u64)
             }
-            Unit::Microjoules => format_uj(value),
-            Unit::Millijoules => format_uj(1e3 * value),
+            Unit::Microjoules => format_uj_to(value, digits),
+            Unit::Millijoules => format_uj_to(1e3 * value, digits),
             Unit::Bytes | Unit::BytesPerSecond | Unit::Milliwatts => format!("{} {}", number(), self.name()),
-            Unit::Share => format!("{:.1} %", 100.0 * value),
+            Unit::Share => format!("{:.digits$} %", 100.0 * value),
             Unit::Count => number(),
             Unit::PerSecond => format!("{}/s", number()),
         }
+    }
+
+    /// Digits of values in tables: behind the point, or, of times and energies, those that say something.
+    fn digits(self) -> usize {
+        if self == Unit::Share { 1 } else { 3 }
     }
 
     /// Its name in results.
@@ -234,10 +256,31 @@ mod tests {
             (PerSecond, 0.25, "0.250/s"),
             (Share, 0.0123, "1.2 %"),
             (Microjoules, 7.25, "7.25 uJ"),
+            (Microjoules, 0.003, "3 nJ"),
+            (Microjoules, -0.004, "-4 nJ"),
+            (Millijoules, 4.5e-7, "0.450 nJ"),
             (Millijoules, 15_000_000.0, "15000 J"),
         ];
         for (unit, value, text) in written {
             assert_eq!(unit.write(value), text);
+        }
+    }
+    #[test]
+    fn values_that_stand_against_each_other_are_told_apart() {
+        let written = [
+            (Bytes, [104_857_600.0, 104_857_601.0], ["100 MiB", "104857601 B"]),
+            (Bytes, [104_857_600.0, 104_857_600.5], ["100 MiB", "104857600.5000 bytes"]),
+            (Bytes, [104_857_600.0, 209_715_201.0], ["100 MiB", "200.0 MiB"]),
+            (Bytes, [1_536.5, 1_536.5], ["1.5 KiB", "1.5 KiB"]),
+            (Nanoseconds, [1_534_000.0, 1_534_010.0], ["1.53400 ms", "1.53401 ms"]),
+            (Nanoseconds, [1e6, 1_000_400.0], ["1 ms", "1.0004 ms"]),
+            (Count, [12.0, 12.000_1], ["12", "12.0001"]),
+            (Share, [0.5, 0.500_01], ["50.000 %", "50.001 %"]),
+            (Microjoules, [7.25, 7.252], ["7.250 uJ", "7.252 uJ"]),
+            (PerSecond, [1000.0, 500.0], ["1000/s", "500/s"]),
+        ];
+        for (unit, [a, b], texts) in written {
+            assert_eq!(unit.write_both(a, b), texts);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Sizes and durations as people write them: `4KiB`, `128KiB`, `10ms`.
 
 use crate::{Error, Result};
+use std::ops::Range;
 
 /// As coreutils have them: a letter alone is a power of 1024, as is one with `iB`; one with `B` is a power of 1000.
 const BYTES: &[(&str, u64)] = &[
@@ -25,7 +26,7 @@ const SHOWN: &[(&str, u64)] = &[("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("
 const NANOSECONDS: &[(&str, u64)] =
     &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)];
 
-const MICROJOULES: &[(&str, u64)] = &[("uJ", 1), ("mJ", 1_000), ("J", 1_000_000)];
+const NANOJOULES: &[(&str, u64)] = &[("nJ", 1), ("uJ", 1_000), ("mJ", 1_000_000), ("J", 1_000_000_000)];
 
 /// A number as it is written, times its unit: the digits over a power of ten, since no binary fraction is 1.005.
 struct Scaled {
@@ -109,10 +110,37 @@ pub fn format_ns_to(ns: f64, digits: usize) -> String {
     scaled(ns, &NANOSECONDS[..4], digits)
 }
 
-/// An energy in microjoules for people, with three significant digits.
-pub fn format_uj(uj: f64) -> String {
-    scaled(uj, MICROJOULES, 3)
+/// An energy in microjoules for people, with so many significant digits.
+pub fn format_uj_to(uj: f64, digits: usize) -> String {
+    scaled(1e3 * uj, NANOJOULES, digits)
 }
+
+/// The fewest of so many digits with which `write` tells a number from others, unless it is the same as they; the end
+/// of the range where none do.
+pub fn digits_that_tell(
+    value: f64,
+    others: &[f64],
+    digits: Range<usize>,
+    write: impl Fn(f64, usize) -> String,
+) -> usize {
+    let tell = |&digits: &usize| {
+        let text = write(value, digits);
+        others.iter().all(|&other| value == other || !say_the_same(&text, &write(other, digits)))
+    };
+    digits.clone().find(tell).unwrap_or(digits.end)
+}
+
+/// Whether two numbers with their units say the same: `1 ms` and `1.00 ms` do.
+fn say_the_same(a: &str, b: &str) -> bool {
+    let parts = |text: &str| {
+        let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+        (number.parse::<f64>().ok(), unit.to_owned())
+    };
+    parts(a) == parts(b)
+}
+
+/// Zeros, the one before the point among them, that a number begins with at most; one with more is a power of ten.
+const MOST_ZEROS: i32 = 6;
 
 fn scaled(value: f64, units: &[(&str, u64)], digits: usize) -> String {
     // Unit and decimals are those of the value as it is written: 999.7 us are 1.00 ms.
@@ -121,8 +149,14 @@ fn scaled(value: f64, units: &[(&str, u64)], digits: usize) -> String {
     let (unit, factor) = unit.unwrap_or(&units[0]);
     let value = value / *factor as f64;
     let whole = 1 + [10.0, 100.0].into_iter().filter(|limit| reaches(value, *limit)).count();
-    let decimals = if value == value.trunc() { 0 } else { digits.saturating_sub(whole) };
-    format!("{value:.decimals$} {unit}")
+    // Less than one of the smallest unit: the zeros behind the point are no digits that say something.
+    let zeros = (0..=MOST_ZEROS).take_while(|zeros| !reaches(value, 10f64.powi(-zeros))).count();
+    let decimals = digits.saturating_sub(whole);
+    match zeros + decimals {
+        _ if value == value.trunc() => format!("{value:.0} {unit}"),
+        _ if zeros as i32 > MOST_ZEROS => format!("{value:.decimals$e} {unit}"),
+        decimals => format!("{value:.decimals$} {unit}"),
+    }
 }
 
 #[cfg(test)]
@@ -150,7 +184,8 @@ mod tests {
         assert_eq!(format_bytes(0), "0 B");
         assert_eq!(format_ns(1_534_000.0), "1.53 ms");
         assert_eq!(format_ns(0.0), "0 ns");
-        assert_eq!([7.25, 15_360.1, 2e9].map(format_uj), ["7.25 uJ", "15.4 mJ", "2000 J"]);
+        let energies = [7.25, 15_360.1, 2e9, 0.003, -0.004, 0.5].map(|uj| format_uj_to(uj, 3));
+        assert_eq!(energies, ["7.25 uJ", "15.4 mJ", "2000 J", "3 nJ", "-4 nJ", "500 nJ"]);
     }
 
     #[test]
@@ -177,7 +212,11 @@ mod tests {
             (9_994.0, "9.99 us"),
             (99_960.0, "100 us"),
             (99_940.0, "99.9 us"),
-            (0.25, "0.25 ns"),
+            (0.25, "0.250 ns"),
+            (0.9999, "1.00 ns"),
+            (-0.003_21, "-0.00321 ns"),
+            (0.000_003, "0.00000300 ns"),
+            (3e-7, "3.00e-7 ns"),
             (1.5e12, "1500 s"),
         ] {
             assert_eq!(format_ns(ns), text, "{ns}");

@@ -252,6 +252,11 @@ impl Volume {
         matches!(self.medium, Medium::Mtd | Medium::Ubi)
     }
 
+    /// Whether it needs flash of the board, raw or managed: it is neither in a directory nor in memory.
+    pub fn on_flash(&self) -> bool {
+        self.medium != Medium::Directory && !self.volatile()
+    }
+
     /// Whether it is made, mounted with options of one's own, and kept: on a medium of the board.
     pub fn takes_options(&self) -> bool {
         let of_board = matches!(self.medium, Medium::Mtd | Medium::Ubi | Medium::Block);

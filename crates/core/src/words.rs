@@ -53,7 +53,7 @@ pub fn counted<N: std::fmt::Display + PartialEq + From<u8>>(number: N, one: &str
 /// The name of one thing, or of any other number of them.
 pub fn noun(is_one: bool, one: &str) -> String {
     match one.strip_suffix('y') {
-        _ if is_one => one.to_owned(),
+        _ if is_one || one.ends_with("series") => one.to_owned(),
         Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
         _ if one.ends_with(['s', 'x']) || one.ends_with("ch") || one.ends_with("sh") => format!("{one}es"),
         _ => format!("{one}s"),
@@ -98,8 +98,8 @@ mod tests {
         assert_eq!([0, 1, 2].map(|n| counted(n, "directory")), ["0 directories", "1 directory", "2 directories"]);
         assert_eq!([1u64, 3].map(|n| counted(n, "symbolic link")), ["1 symbolic link", "3 symbolic links"]);
         assert_eq!(
-            ["process", "branch", "day", "index"].map(|one| noun(false, one)),
-            ["processes", "branches", "days", "indexes"]
+            ["process", "branch", "day", "index", "more series"].map(|one| noun(false, one)),
+            ["processes", "branches", "days", "indexes", "more series"]
         );
     }
 

@@ -1,6 +1,7 @@
 //! Numbers as people read them: one format for the ticks of an axis, one for single values.
 
-use pocketstone_core::units::{format_bytes, format_ns};
+use pocketstone_core::units::{format_bytes_rounded, format_ns};
+use pocketstone_core::words::noun;
 use pocketstone_study::views::model::Scale;
 
 /// Shown where a value is no number.
@@ -9,9 +10,9 @@ pub(crate) const NOTHING: &str = "–";
 /// Binary units, each 1024 times the one before.
 const BINARY: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 
-/// A text of numbers in which the sign of a millionth is the one of print: terminals show `us`.
+/// A text of the report's own numbers, in which the sign of a millionth is the one of print: terminals show `us`.
 pub(crate) fn printed(text: &str) -> String {
-    let mut words = text.split_inclusive(' ');
+    let mut words = text.split_inclusive([' ', '\u{a0}']);
     let mut out = words.next().unwrap_or_default().to_owned();
     for word in words {
         let of_number = out.trim_end().ends_with(|c: char| c.is_ascii_digit());
@@ -21,7 +22,7 @@ pub(crate) fn printed(text: &str) -> String {
             None => out += word,
         }
     }
-    out.replace("(uJ)", "(µJ)")
+    out
 }
 
 /// Digits in groups of three from five digits on, and a real minus sign.
@@ -43,13 +44,9 @@ pub(crate) fn count(value: u64) -> String {
     group(&value.to_string())
 }
 
-/// A count with its unit, in the singular where it is one.
-pub(crate) fn counted(value: u64, unit: &str) -> String {
-    let unit = match unit.strip_suffix('s') {
-        Some(one) if value == 1 && !one.ends_with('s') => one,
-        _ => unit,
-    };
-    format!("{} {unit}", count(value))
+/// A number of things, grouped, by what one of them is called.
+pub(crate) fn grouped(value: u64, one: &str) -> String {
+    format!("{} {}", count(value), noun(value == 1, one))
 }
 
 /// A number in superscript digits.
@@ -197,15 +194,15 @@ fn percentile(value: f64) -> String {
 
 fn bytes(value: f64) -> String {
     let unit = binary_unit(value.abs());
-    let scaled = value / 1024f64.powi(unit as i32);
     if !binary(value.abs()) {
         return significant(value) + " B";
     }
-    // A whole number of its largest unit is written by the common function, others rounded.
-    if (0.0..1e18).contains(&value) && scaled.fract() == 0.0 && unit < 4 {
-        return format_bytes(value as u64);
+    // A mean may be a part of a byte.
+    if unit == 0 && value.fract() != 0.0 {
+        return significant(value) + " B";
     }
-    format!("{} {}", significant(scaled), BINARY[unit])
+    let sign = if value < 0.0 { "\u{2212}" } else { "" };
+    format!("{sign}{}", format_bytes_rounded(value.abs().round() as u64))
 }
 
 #[cfg(test)]
@@ -225,7 +222,8 @@ mod tests {
         assert_eq!(shares, ["0.1%", "< 0.1%", "< 0.1%", "> \u{2212}0.1%", "\u{2212}0.1%"]);
         assert_eq!(value(Scale::Duration, 1_534_000.0), "1.53 ms");
         assert_eq!(value(Scale::Bytes, 131_072.0), "128 KiB");
-        assert_eq!(value(Scale::Bytes, 1_536.5), "1.5 KiB");
+        let sizes = [1_536.5, 1_572_874_196.0, -1_536.0, 0.25].map(|bytes| value(Scale::Bytes, bytes));
+        assert_eq!(sizes, ["1.5 KiB", "1.5 GiB", "\u{2212}1.5 KiB", "0.25 B"]);
         assert_eq!(value(Scale::Bytes, 0.0), "0 B");
         for scale in [Scale::Linear, Scale::Log2, Scale::Percent, Scale::Duration, Scale::Bytes] {
             assert_eq!(value(scale, f64::NAN), NOTHING);
@@ -236,7 +234,7 @@ mod tests {
 
     #[test]
     fn millionths_are_written_as_print_has_them() {
-        assert_eq!(printed("130 us to 1.2 ms (7 uJ), energy (uJ)"), "130 µs to 1.2 ms (7 µJ), energy (µJ)");
+        assert_eq!(printed("130 us to 1.2 ms (7 uJ), 3\u{a0}us"), "130 µs to 1.2 ms (7 µJ), 3\u{a0}µs");
         assert_eq!(printed("with us 2 users use 3 us"), "with us 2 users use 3 µs");
         assert_eq!((value(Scale::Duration, 1500.0), printed("")), ("1.50 µs".into(), String::new()));
     }
@@ -265,8 +263,6 @@ mod tests {
 
     #[test]
     fn one_is_singular() {
-        assert_eq!(counted(1, "page senses"), "1 page sense");
-        assert_eq!(counted(230, "page senses"), "230 page senses");
-        assert_eq!(counted(1, "passes over glass"), "1 passes over glass");
+        assert_eq!([1, 12_345].map(|n| grouped(n, "page sense")), ["1 page sense", "12\u{202f}345 page senses"]);
     }
 }

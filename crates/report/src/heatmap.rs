@@ -1,7 +1,8 @@
 //! The blocks of a chip as a grid of squares, coloured by the logarithm of their count.
 
-use crate::format::{count, counted};
+use crate::format::{count, grouped};
 use crate::svg::{Svg, num};
+use pocketstone_core::words::noun;
 use pocketstone_study::views::model::HeatMap;
 use serde::Serialize;
 
@@ -97,14 +98,14 @@ impl Levels {
 
     fn shades(self, unit: &str) -> Vec<Shade> {
         if self.low == self.high {
-            return vec![Shade { number: LEVELS / 2, title: counted(self.low, unit) }];
+            return vec![Shade { number: LEVELS / 2, title: grouped(self.low, unit) }];
         }
         let title = |level| {
             let last = if level + 1 == LEVELS { self.high } else { self.bound(level + 1).saturating_sub(1) };
             match (self.bound(level), last) {
-                (first, last) if first > last => format!("no whole number of {unit}"),
-                (first, last) if first == last => counted(first, unit),
-                (first, last) => format!("{} to {}", count(first), counted(last, unit)),
+                (first, last) if first > last => format!("no whole number of {}", noun(false, unit)),
+                (first, last) if first == last => grouped(first, unit),
+                (first, last) => format!("{} to {}", count(first), grouped(last, unit)),
             }
         };
         (0..LEVELS).map(|number| Shade { number, title: title(number) }).collect()
@@ -125,7 +126,7 @@ fn picture(map: &HeatMap, squares: &[u64], group: usize, several: usize, scale: 
     // A small chip keeps the squares of a large one: the page does not blow them up.
     let width = LEFT + columns.max(64) * SIDE;
     let view = format!("0 0 {width} {}", rows * SIDE + 2 * TOP);
-    let label = format!("{}. Grid of the chip's blocks by {}. {}", map.title, map.unit, summary(map));
+    let label = format!("{}. Grid of the chip's blocks by {}. {}", map.title, noun(false, &map.unit), summary(map));
     let mut svg = Svg::default();
     svg.open("svg", &[("class", "heat"), ("role", "img"), ("aria-label", &label), ("viewBox", &view)]);
     let every = (rows / 4).next_power_of_two().max(1);
@@ -170,7 +171,7 @@ fn colours(svg: &mut Svg, map: &HeatMap, squares: &[u64], layout: Layout, scale:
             for i in of_level {
                 svg.open("path", &[("d", &place(i))]);
                 let name = blocks(i * group, ((i + 1) * group).min(map.blocks.len()) - 1);
-                svg.leaf("title", &[], &format!("{name}: {}", counted(squares[i], &map.unit)));
+                svg.leaf("title", &[], &format!("{name}: {}", grouped(squares[i], &map.unit)));
                 svg.close("path");
             }
         }
@@ -187,7 +188,7 @@ fn colours(svg: &mut Svg, map: &HeatMap, squares: &[u64], layout: Layout, scale:
             let counts: Vec<_> = squares[first..last].iter().map(|&c| count(c)).collect();
             let name = blocks(first * group, (last * group).min(map.blocks.len()) - 1);
             svg.open("path", &[("d", &format!("M{} {}.5h{}", first % columns, first / columns, last - first))]);
-            svg.leaf("title", &[], &format!("{name}: {} {}", counts.join(", "), map.unit));
+            svg.leaf("title", &[], &format!("{name}: {} {}", counts.join(", "), noun(false, &map.unit)));
             svg.close("path");
         }
         svg.close("g");
@@ -205,10 +206,11 @@ fn summary(map: &HeatMap) -> String {
     let touched = map.blocks.iter().filter(|&&c| c > 0).count();
     let total = map.blocks.iter().fold(0u64, |sum, &c| sum.saturating_add(c));
     if total == 0 {
-        return format!("No {} in any of {} blocks.", map.unit, count(map.blocks.len() as u64));
+        let blocks = grouped(map.blocks.len() as u64, "block");
+        return format!("No {} in any of {blocks}.", noun(false, &map.unit));
     }
-    let (all, of) = (counted(total, &map.unit), count(map.blocks.len() as u64));
-    format!("{all} in {} of {of} blocks.", count(touched as u64))
+    let (all, of) = (grouped(total, &map.unit), grouped(map.blocks.len() as u64, "block"));
+    format!("{all} in {} of {of}.", count(touched as u64))
 }
 
 fn busiest(map: &HeatMap) -> Vec<(String, String)> {
@@ -222,7 +224,7 @@ mod tests {
     use super::*;
 
     fn map(blocks: Vec<u64>) -> HeatMap {
-        HeatMap { id: "h".into(), title: "T".into(), caption: String::new(), unit: "page senses".into(), blocks }
+        HeatMap { id: "h".into(), title: "T".into(), caption: String::new(), unit: "page sense".into(), blocks }
     }
 
     #[test]
@@ -253,8 +255,8 @@ mod tests {
             let (first, last) = (1 << level, (2 << level) - 1);
             assert_eq!((levels.of(first), levels.of(last)), (level, level), "{first} to {last}");
         }
-        let titles: Vec<String> = levels.shades("x").into_iter().map(|shade| shade.title).collect();
-        assert_eq!((titles.len(), &titles[5][..], &titles[8][..]), (9, "32 to 63 x", "256 to 512 x"));
+        let titles: Vec<String> = levels.shades("page").into_iter().map(|shade| shade.title).collect();
+        assert_eq!((titles.len(), &titles[5][..], &titles[8][..]), (9, "32 to 63 pages", "256 to 512 pages"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::palette::{Palette, subject};
 use crate::svg;
 use crate::timeline::{self, Drawing};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
-use pocketstone_core::words::counted;
+use pocketstone_core::words::{counted, noun};
 use pocketstone_core::{Error, Result};
 use pocketstone_study::views::model::{
     Chain, ClaimResult, Distribution, FailedCell, Figure, LeftOut, Model, Table, Verdict,
@@ -79,7 +79,7 @@ struct Drawn<'a, T> {
     id: &'a str,
     title: &'a str,
     caption: &'a str,
-    unit: &'a str,
+    unit: String,
     picture: T,
 }
 
@@ -124,9 +124,11 @@ pub(crate) fn render(model: &Model, limits: Limits) -> Result<String> {
     environment.set_lstrip_blocks(true);
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.add_filter("prose", |text: &str| Value::from_safe_string(prose(text)));
+    // Texts that may be a program's or a command's stay as they are.
+    environment.add_filter("prose", |text: &str| Value::from_safe_string(prose(text, str::to_owned)));
+    environment.add_filter("numbers", |text: &str| Value::from_safe_string(prose(text, format::printed)));
     environment.add_filter("counted", |number: u64, one: &str| counted(number, one));
-    environment.add_filter("printed", |text: &str| format::printed(text));
+    environment.add_filter("cell", |text: &str| if holds_number(text) { format::printed(text) } else { text.into() });
     environment.add_filter("urlencode", |text: &str| Value::from_safe_string(percent_encoded(text)));
     environment.add_template("figure.html", include_str!("figure.html")).map_err(broken)?;
     environment.add_template("below.html", include_str!("below.html")).map_err(broken)?;
@@ -193,7 +195,7 @@ fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
                 id: &h.id,
                 title: &h.title,
                 caption: &h.caption,
-                unit: &h.unit,
+                unit: noun(false, &h.unit),
                 picture: heatmap::draw(h, several, limits.squares_of_one),
             })
             .collect(),
@@ -208,7 +210,7 @@ fn page(model: &Model, limits: Limits) -> Result<Page<'_>> {
 }
 
 fn drawn<'a, T>(id: &'a str, title: &'a str, caption: &'a str, picture: T) -> Drawn<'a, T> {
-    Drawn { id, title, caption, unit: "", picture }
+    Drawn { id, title, caption, unit: String::new(), picture }
 }
 
 /// The colours of all that the page shows: its figures, its distributions, and the explorer's governors.
@@ -363,9 +365,9 @@ fn is_blank(cell: &str) -> bool {
 }
 
 /// Units of numbers in texts and tables, and what stands between numbers.
-const UNITS: [&str; 28] = [
+const UNITS: [&str; 29] = [
     "%", "ns", "us", "µs", "ms", "s", "min", "B", "KiB", "MiB", "GiB", "kB", "MB", "GB", "×", "x", "to", "pp", "pages",
-    "uJ", "mJ", "J", "mW", "W", "kHz", "MHz", "GHz", "times",
+    "nJ", "uJ", "mJ", "J", "mW", "W", "kHz", "MHz", "GHz", "times",
 ];
 
 /// Numbers with at most a unit each: `12`, `1.5 ms`, `12% (10% to 14%)`, `4 KiB ± 1`; no `4 KiB random`.
@@ -378,6 +380,11 @@ fn is_number(cell: &str) -> bool {
         rest.is_empty() || UNITS.contains(&rest)
     };
     cell.contains(|c: char| c.is_ascii_digit()) && words().all(word)
+}
+
+/// Whether a cell is what tables write of a number: `1.5 ms to 2 ms (range of 3)`.
+fn holds_number(cell: &str) -> bool {
+    is_number(cell.split_once(" (").map_or(cell, |(number, _)| number))
 }
 
 fn left_out(entries: &[LeftOut]) -> Vec<LeftOutGroup<'_>> {
@@ -452,15 +459,14 @@ fn percent_encoded(text: &str) -> String {
     text.bytes().map(byte).collect()
 }
 
-/// Escaped text in which `code` between backticks is marked up as such.
-fn prose(text: &str) -> String {
-    let text = &format::printed(text);
+/// Escaped text in which `code` between backticks is marked up as such; `write` is how the rest is written.
+fn prose(text: &str, write: impl Fn(&str) -> String) -> String {
     let parts: Vec<&str> = text.split('`').collect();
     if parts.len() % 2 == 0 {
-        return svg::escape(text);
+        return svg::escape(&write(text));
     }
     let part = |(i, part): (usize, &&str)| match i % 2 {
-        0 => svg::escape(part),
+        0 => svg::escape(&write(part)),
         _ => format!("<code>{}</code>", svg::escape(part)),
     };
     parts.iter().enumerate().map(part).collect()
@@ -477,6 +483,16 @@ mod tests {
         }
         for word in ["4 KiB random", "off", "", "–", "ext4", "2 of them", "1a"] {
             assert!(!is_number(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn what_a_program_said_is_no_number() {
+        for number in ["3 us", "3 us to 1.2 ms (range of 3)", "12.3 us -> 13.1 us (+6.5 %, worse)"] {
+            assert!(holds_number(number), "{number}");
+        }
+        for words in ["took 3 us", "app --wait 3 us", "3 us after that (it ended)", "off (3 us)"] {
+            assert!(!holds_number(words), "{words}");
         }
     }
 
@@ -498,8 +514,10 @@ mod tests {
 
     #[test]
     fn code_is_marked_and_everything_escaped() {
-        assert_eq!(prose("set `a<b` & go"), "set <code>a&lt;b</code> &amp; go");
-        assert_eq!(prose("a ` b"), "a ` b");
+        assert_eq!(prose("set `a<b` & go", str::to_owned), "set <code>a&lt;b</code> &amp; go");
+        assert_eq!(prose("a ` b", str::to_owned), "a ` b");
+        let numbers = prose("`app --wait 3 us` takes 3\u{a0}us & 5 us", format::printed);
+        assert_eq!(numbers, "<code>app --wait 3 us</code> takes 3\u{a0}µs &amp; 5 µs");
     }
 
     #[test]

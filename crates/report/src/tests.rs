@@ -16,7 +16,7 @@ fn claim(text: &str, verdict: Verdict) -> ClaimResult {
 }
 
 fn heat_map(blocks: Vec<u64>) -> HeatMap {
-    HeatMap { id: "h".into(), title: "H".into(), caption: "C".into(), unit: "page senses".into(), blocks }
+    HeatMap { id: "h".into(), title: "H".into(), caption: "C".into(), unit: "page sense".into(), blocks }
 }
 
 fn figure(series: usize, points: u32) -> Figure {
@@ -100,6 +100,32 @@ fn an_empty_model_is_a_page() {
     }
     let page = html(&Model { command: "pocketstone run x".into(), ..Model::default() }).unwrap();
     assert!(page.contains("<h2>This run</h2>") && page.contains("href=\"#s-run\""));
+}
+
+#[test]
+fn what_a_program_or_a_command_says_stays_as_it_is() {
+    let table = Table {
+        origin: Default::default(),
+        id: "t".into(),
+        title: "app --wait 4 us".into(),
+        caption: String::new(),
+        columns: vec!["output".into(), "time".into()],
+        rows: vec![vec!["took 5 us".into(), "6 us to 7 us (range of 3)".into()]],
+    };
+    let cell = "command=app --wait 8 us".into();
+    let failed = FailedCell { cell, message: "9 us".into(), hint: None, console: None };
+    let page = html(&Model {
+        title: "app --wait 3 us".into(),
+        answer: Some(Answer { text: "A run of `app --wait 1 us` takes 2 us".into(), figure: None }),
+        tables: vec![table],
+        failures: vec![failed],
+        ..Model::default()
+    })
+    .unwrap();
+    for kept in [1, 3, 4, 5, 8, 9] {
+        assert!(page.contains(&format!("{kept} us")) || page.contains(&format!("{kept}\u{a0}us")), "{kept}");
+    }
+    assert!(page.contains("2\u{a0}µs") && page.contains(">6 µs to 7 µs (range of 3)</td>"), "{page}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! time is covered. What stands under the pointer is said by areas of some pixels' width.
 
 use crate::axis::Axis;
-use crate::format::{self, count, counted};
+use crate::format::{self, count, grouped};
 use crate::palette::COLOURS;
 use crate::shades::{SHADES, shares, stretches};
 use crate::svg::{Svg, num};
@@ -370,7 +370,7 @@ fn summary(line: &Timeline, lane: &Lane) -> [String; 4] {
                 0 => "unavailable".to_owned(),
                 n => {
                     let (low, high) = (known().fold(f64::MAX, f64::min), known().fold(f64::MIN, f64::max));
-                    format!("{}, {} to {} {unit}", counted(n, "values"), text(low), text(high))
+                    format!("{}, {} to {} {unit}", grouped(n, "value"), text(low), text(high))
                 }
             };
             [lane.name.clone(), what, nothing(), nothing()]

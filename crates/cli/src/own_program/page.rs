@@ -153,7 +153,7 @@ fn took(varied: &[&str], repetitions: u32) -> toml::Table {
     let [columns, order] = columns(varied, "");
     let ends = ends(repetitions);
     let same: String = varied.iter().map(|name| format!(" AND c.{name} IS s.{name}")).collect();
-    table(
+    let mut took = table(
         "took",
         "What it took",
         "Medians over the seeds. Times are those of runs that were not traced; calls, pages, requests and flash \
@@ -181,7 +181,9 @@ fn took(varied: &[&str], repetitions: u32) -> toml::Table {
              (SELECT 1 FROM summary c WHERE c.metric = 'on_core_ns' AND c.median >= {ENOUGH_TICKS_NS}{same}) \
              ORDER BY {order}place"
         ),
-    )
+    );
+    took.insert("replaces_results".into(), true.into());
+    took
 }
 
 /// The column of what stands beside a median, with its comma. Its head says what that is of a point all of whose runs

@@ -2,6 +2,7 @@
 
 use pocketstone_core::error::Context as _;
 use pocketstone_core::{Error, Result};
+use pocketstone_process::ended_within;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{BufReader, Read, Write};
@@ -22,6 +23,7 @@ const NAMED: [&str; 2] = ["pocketstone-", ".pftrace"];
 
 /// How long a session may take to record its first event, and to end.
 const LIMIT: Duration = Duration::from_secs(20);
+/// How often it is looked whether it records.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The program `perfetto`.
@@ -99,33 +101,20 @@ impl Session {
             // One that ends at once says why by itself.
             let _ = input.write_all([LASTING, config].concat().as_bytes());
         }
-        let records = session.comes_to(|session| {
-            if File::open(&session.trace).is_ok_and(|file| records(BufReader::new(file))) {
-                return Ok(true);
+        let begin = Instant::now();
+        while !File::open(&session.trace).is_ok_and(|file| records(BufReader::new(file))) {
+            if let Some(why) = session.ended_within(LOOK)? {
+                return Err(Error::board(format!("perfetto ended before it recorded anything: {why}")).hint(
+                    "Android 9 and 10 need `adb shell setprop persist.traced.enable 1`, and Android 9 cannot be told \
+                     by text what to record",
+                ));
             }
-            let Some(why) = session.ended()? else { return Ok(false) };
-            Err(Error::board(format!("perfetto ended before it recorded anything: {why}")).hint(
-                "Android 9 and 10 need `adb shell setprop persist.traced.enable 1`, and Android 9 cannot be told by \
-                 text what to record",
-            ))
-        })?;
-        if !records {
-            return Err(Error::board(format!("perfetto recorded nothing within {} s", LIMIT.as_secs()))
-                .hint("end other sessions of perfetto on the phone, or restart it"));
+            if begin.elapsed() > LIMIT {
+                return Err(Error::board(format!("perfetto recorded nothing within {} s", LIMIT.as_secs()))
+                    .hint("end other sessions of perfetto on the phone, or restart it"));
+            }
         }
         Ok(session)
-    }
-
-    /// Whether it comes to this in time.
-    fn comes_to(&mut self, mut is_there: impl FnMut(&mut Session) -> Result<bool>) -> Result<bool> {
-        let begin = Instant::now();
-        while !is_there(self)? {
-            if begin.elapsed() > LIMIT {
-                return Ok(false);
-            }
-            std::thread::sleep(LOOK);
-        }
-        Ok(true)
     }
 
     /// As Ctrl-C, which does not reach it without a terminal: it writes what it has. Whether it then ends in time.
@@ -133,12 +122,12 @@ impl Session {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::INT);
         }
-        self.comes_to(|session| Ok(session.ended()?.is_some()))
+        Ok(self.ended_within(LIMIT)?.is_some())
     }
 
-    /// What it said, if it has ended.
-    fn ended(&mut self) -> Result<Option<String>> {
-        if self.child.try_wait().board(|| "cannot wait for perfetto".into())?.is_none() {
+    /// What it said, if it ends within this time.
+    fn ended_within(&mut self, limit: Duration) -> Result<Option<String>> {
+        if ended_within(&mut self.child, limit).board(|| "cannot wait for perfetto".into())?.is_none() {
             return Ok(None);
         }
         self.is_over = true;
@@ -157,7 +146,7 @@ impl Session {
     /// # Errors
     /// `ErrorKind::Board` if it had ended before, or does not end.
     pub fn stop(&mut self) -> Result<File> {
-        if let Some(why) = self.ended()? {
+        if let Some(why) = self.ended_within(Duration::ZERO)? {
             return Err(Error::board(format!("perfetto ended before the run did: {why}"))
                 .hint("a session lasts an hour at most, and another one may have ended it"));
         }

@@ -209,7 +209,7 @@ fn heat_maps() -> Vec<HeatMap> {
         blocks,
     };
     vec![
-        map("senses", "Page senses by block, read-ahead on", "page senses", (0..2048).map(senses).collect()),
+        map("senses", "Page senses by block, read-ahead on", "page sense", (0..2048).map(senses).collect()),
         map("erases", "Block erases by block", "block erases", (0..2048).map(|i| u64::from(i % 613 == 5)).collect()),
     ]
 }

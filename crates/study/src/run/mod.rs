@@ -102,18 +102,6 @@ pub fn select_cells(request: &Request<'_>, kind: &str, board: Option<&Board>, tr
     Ok(Selected { cells, left_out, share })
 }
 
-/// How many of these cells, which nothing but a machine keeps from running, a board can run.
-///
-/// # Errors
-/// `ErrorKind::Board` if it does not tell; `ErrorKind::User` for a data TLB that nobody knows.
-pub fn able(study: &Study, kind: &str, board: &Board, mut cells: Vec<Cell>) -> Result<usize> {
-    let judged = leave_out_what_the_board_lacks(study, kind, board, &mut cells, &mut BTreeSet::new());
-    match judged {
-        Err(error) if !cells.is_empty() => Err(error),
-        _ => Ok(cells.len()),
-    }
-}
-
 /// Leaves out what a board does not support.
 fn leave_out_what_the_board_lacks(
     study: &Study,

@@ -109,6 +109,9 @@ pub struct TableSpec {
     pub caption: String,
     /// SQL; its columns' names are the heads.
     pub query: Spanned<String>,
+    /// Whether it shows what commands took, so that the report's own table of that would repeat it.
+    #[serde(default)]
+    pub replaces_results: bool,
 }
 
 /// A run shown in full: its flash operations, and the effects of its queries.
@@ -246,6 +249,15 @@ impl Study {
     /// # Errors
     /// `ErrorKind::User` for an invalid study; the message includes the line.
     pub fn parse(file: &str, text: &str) -> Result<Self> {
+        let name = std::path::Path::new(file).file_stem().unwrap_or_default().to_string_lossy();
+        Study::parse_as(&name, file, text)
+    }
+
+    /// Reads the text of a study of this name that is in no file of its own; `file` is what errors name in its place.
+    ///
+    /// # Errors
+    /// As [`Study::parse`].
+    pub fn parse_as(name: &str, file: &str, text: &str) -> Result<Self> {
         let at = Locator { file, text };
         let raw: RawStudy = toml::from_str(text).map_err(|e| {
             let error = Error::user(format!("not a valid study: {}", e.message()));
@@ -305,11 +317,10 @@ impl Study {
         let repetitions = raw.repetitions.as_ref().map_or(Ok(1), |r| matrix::repetitions(&at, r))?;
         let values = raw.value.iter().map(|v| v.name.as_str());
         texts::check(&at, as_they_are, values.chain(raw.claim.iter().map(|c| c.name.as_str())))?;
-        let name = std::path::Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let judged = judged(&at, raw.judged_metrics)?;
         Ok(Study {
             file: file.to_owned(),
-            name,
+            name: name.to_owned(),
             text: text.to_owned(),
             title: raw.title.into_inner(),
             description: raw.description,

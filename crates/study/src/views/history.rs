@@ -23,7 +23,7 @@ pub fn change(metric: &Metric, change: &Change) -> String {
         Some(by) => format!("{:+.1} %, {word}", 100.0 * by),
         None => word.to_owned(),
     };
-    let [before, after] = [change.before, change.after].map(|value| metric.unit.write(value));
+    let [before, after] = metric.unit.write_both(change.before, change.after);
     format!("{before} -> {after} ({by})")
 }
 
@@ -81,7 +81,10 @@ pub fn summary(history: &History) -> String {
     let untold = history.without_change().1.len();
     let few = match untold {
         0 => String::new(),
-        _ => format!(" Too few values to tell a change from noise (fewer than {ENOUGH}) have {untold} more."),
+        _ => {
+            let (more, has) = (counted(untold, "more series"), if untold == 1 { "has" } else { "have" });
+            format!(" {more} {has} too few values to tell a change from noise (fewer than {ENOUGH}).")
+        }
     };
     match (changed.len(), all - untold) {
         (0, told) => format!("{of}: none of {told} series changed.{few}"),
@@ -270,7 +273,9 @@ mod tests {
         assert_eq!(of("total_ns", 2e6, 2.02e6), "2 ms -> 2.02 ms (+1.0 %, worse)");
         assert_eq!(of("page_senses", 300.0, 150.0), "300 -> 150 (-50.0 %, better)");
         assert_eq!(of("page_senses", 0.0, 1.0), "0 -> 1 (worse)");
-        assert_eq!(of("total_ns", 1e9, 1e9 + 1.0), "1 s -> 1.00 s (by less than 0.1 %, worse)");
+        assert_eq!(of("total_ns", 1e9, 1e9 + 1.0), "1 s -> 1.000000001 s (by less than 0.1 %, worse)");
+        let grown = of("used_bytes", 104_857_600.0, 104_857_601.0);
+        assert_eq!(grown, "100 MiB -> 104857601 B (by less than 0.1 %, worse)");
     }
 
     #[test]
@@ -330,8 +335,8 @@ mod tests {
         };
         assert_eq!(
             summary(&history),
-            "12 runs of s on the board host: none of 1 series changed. Too few values to tell a change from noise \
-             (fewer than 10) have 1 more."
+            "12 runs of s on the board host: none of 1 series changed. 1 more series has too few values to tell a \
+             change from noise (fewer than 10)."
         );
         let model = model(&history);
         let whats = |id: &str| {

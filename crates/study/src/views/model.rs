@@ -298,7 +298,7 @@ pub struct HeatMap {
     pub title: String,
     /// What to see.
     pub caption: String,
-    /// What is counted, such as `page senses`.
+    /// What is counted, one of them, such as `page sense`.
     pub unit: String,
     /// Count of each block of the chip, from block 0 on.
     pub blocks: Vec<u64>,

@@ -7,7 +7,7 @@ use crate::specification::cell::in_words;
 use crate::specification::factor::{self, Point as Factors, describe};
 use crate::specification::points::shown;
 use crate::specification::points::varying;
-use crate::specification::study::{DetailSpec, Study};
+use crate::specification::study::{DetailSpec, Study, TableSpec};
 use crate::views::charts;
 use crate::views::claims::{judge, with_numbers};
 use crate::views::figures::{crowded, figure, phrase, study_table};
@@ -107,8 +107,10 @@ pub fn model(store: &Store, study: &Study) -> Result<Model> {
     model.tables.extend(volumes_table(store)?);
     model.tables.extend(engines_table(store)?);
     model.tables.extend(read_ahead_table(store)?);
+    let is_shown = |spec: &TableSpec| model.tables.iter().any(|table| table.id == spec.name);
+    let commands_shown = study.tables.iter().any(|spec| spec.replaces_results && is_shown(spec));
     for experiment in &study.experiments {
-        model.tables.extend(results_tables(store, &experiment.name, !study.tables.is_empty())?);
+        model.tables.extend(results_tables(store, &experiment.name, commands_shown)?);
     }
     model.tables.extend(tasks_table(store)?);
     model.summary = summary(store, &model)?;
@@ -222,7 +224,7 @@ fn add_detail(store: &Store, study: &Study, detail: &DetailSpec, model: &mut Mod
                 id: format!("{}-{}", detail.name, cell.id),
                 title: format!("{}: {name}", detail.title),
                 caption: detail.caption.clone(),
-                unit: "page senses".into(),
+                unit: "page sense".into(),
                 blocks: senses_by_block(store, cell.id, chip.block_pages(), chip.blocks())?,
             });
         }

@@ -67,9 +67,9 @@ impl Results {
     }
 }
 
-/// The tables of an experiment's results: one, or, of different kinds of workloads, one for each. Commands are one call
-/// each, and have no more to them than what a study's own tables show, where it has some (`own_tables`).
-pub(crate) fn results_tables(store: &Store, experiment: &str, own_tables: bool) -> Result<Vec<Table>> {
+/// The tables of an experiment's results: one, or, of different kinds of workloads, one for each; none of commands
+/// where a table of the study shows what they took (`commands_shown`).
+pub(crate) fn results_tables(store: &Store, experiment: &str, commands_shown: bool) -> Result<Vec<Table>> {
     let sql = "SELECT DISTINCT point ->> '$.workload' FROM statistic WHERE experiment = ?1";
     let workloads: Vec<Option<String>> = store.rows(sql, [experiment], |r| r.get(0))?;
     let usual = workload_of(&Factors::default()).to_owned();
@@ -77,7 +77,7 @@ pub(crate) fn results_tables(store: &Store, experiment: &str, own_tables: bool) 
         workloads.iter().any(|workload| Results::of(workload.as_deref().unwrap_or(&usual)) == *results)
     };
     let mut tables = Vec::new();
-    let shown = |results: &Results| *results != Results::Commands || !own_tables;
+    let shown = |results: &Results| *results != Results::Commands || !commands_shown;
     for results in Results::ALL.into_iter().filter(has).filter(shown) {
         tables.extend(results.table(store, experiment)?.map(|table| (results, table)));
     }

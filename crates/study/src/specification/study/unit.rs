@@ -1,6 +1,6 @@
 //! How the numbers of claims and texts are written.
 
-use pocketstone_core::units::format_ns_to;
+use pocketstone_core::units::{digits_that_tell, format_ns_to};
 use serde::Deserialize;
 
 /// What stands for a claim's number in its words.
@@ -34,14 +34,10 @@ impl Unit {
 
     /// A number that is held against bounds: with as many digits as tell it from them.
     pub(crate) fn write_against(self, v: f64, bounds: &[f64]) -> String {
-        let told = |&decimals: &usize| {
-            let text = self.with_decimals(v, decimals);
-            bounds.iter().all(|&bound| v == bound || !is_same(&text, &self.with_decimals(bound, decimals)))
-        };
         let of_bounds = bounds.iter().map(|bound| decimals_of(self.factor() * bound)).max();
         let most = of_bounds.filter(|_| self != Unit::Nanoseconds).unwrap_or(0).max(MOST_DIGITS);
-        let decimals = (self.decimals()..most).find(told).unwrap_or(most);
-        self.with_decimals(v, decimals)
+        let write = |v, decimals| self.with_decimals(v, decimals);
+        self.with_decimals(v, digits_that_tell(v, bounds, self.decimals()..most, write))
     }
 
     /// A bound, without digits that say nothing.
@@ -96,15 +92,6 @@ impl Unit {
 fn decimals_of(v: f64) -> usize {
     let before = if v == 0.0 { 0 } else { v.abs().log10().floor() as i32 + 1 };
     (MOST_DIGITS as i32 - before).clamp(0, 15) as usize
-}
-
-/// Whether two numbers with their units say the same: `1 ms` and `1.00 ms` do.
-fn is_same(a: &str, b: &str) -> bool {
-    let parts = |text: &str| {
-        let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
-        (number.parse::<f64>().ok(), unit.to_owned())
-    };
-    parts(a) == parts(b)
 }
 
 /// So many digits behind the point; what rounds to zero has no sign.

@@ -7,10 +7,9 @@ use crate::results::store::{Store, StoredCell};
 use crate::specification::factor::describe;
 use crate::specification::points::varying;
 use crate::specification::setting::Lever;
-use crate::specification::study::{Choice, ReplaySpec, Study};
+use crate::specification::study::{Calibration, Choice, ReplaySpec, Study};
 use pocketstone_core::Result;
 use pocketstone_core::error::Context;
-use pocketstone_core::units::format_ns;
 use pocketstone_replay::device::Device;
 use pocketstone_replay::levers::Levers;
 use serde_json::Value;
@@ -130,11 +129,7 @@ fn on_device(
         fields.retain(|name, v| !["delay", "cores", "busy_waiting", "batch"].contains(&name.as_str()) && !v.is_null());
     }
     let cycles = match calibration {
-        Some(c) => {
-            let measured = c.device.as_ref().map_or_else(String::new, |d| format!(" of {}", d.get_ref()));
-            let time = format_ns(1e9 * c.on_core_s);
-            format!("scaled so that {} takes {time} on a core at the maximum frequency{measured}", c.workload)
-        }
+        Some(c) => calibrated(c),
         None => {
             let known = match recording.has_frequencies() {
                 true => "the recording machine's own, by its frequencies; where it has none, ",
@@ -145,6 +140,13 @@ fn on_device(
         }
     };
     Ok((value, format!("Cycles: {cycles}. Waits for storage: {storage}.")))
+}
+
+/// What a calibration does to cycles; the time as it was published, with every digit.
+fn calibrated(to: &Calibration) -> String {
+    let measured = to.device.as_ref().map_or_else(String::new, |d| format!(" of {}", d.get_ref()));
+    let Calibration { workload, on_core_s, .. } = to;
+    format!("scaled so that {workload} takes {on_core_s} s on a core at the maximum frequency{measured}")
 }
 
 /// A name for each cell: what sets it apart.
@@ -172,4 +174,16 @@ fn distinct(list: &mut Vec<String>) -> usize {
     let mut seen = std::collections::BTreeSet::new();
     list.retain(|item| seen.insert(item.clone()));
     list.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_published_time_has_all_its_digits() {
+        let text = "workload = 'a'\ndevice = 'nexus-5'\non_core_s = 1.164073\nsource = 's'\n";
+        let said = calibrated(&toml::from_str(text).unwrap());
+        assert_eq!(said, "scaled so that a takes 1.164073 s on a core at the maximum frequency of nexus-5");
+    }
 }

@@ -407,5 +407,14 @@ fn each_kind_of_workload_of_an_experiment_has_its_own_table_of_results() {
     assert!(has(&mixed[0], "page senses") && has(&mixed[1], "median latency") && has(&mixed[3], "run"));
     // A command is one call: its time stands there once.
     assert_eq!(mixed[2].rows[0].iter().filter(|cell| *cell == "2 ms").count(), 1);
-    assert_eq!(results_tables(&store, "e", true).unwrap().len(), 3, "a study has its own tables of commands");
+    // A study's own table takes that one's place where it says so, and has something to show.
+    let with = |own: &str, query: &str| {
+        let own = format!("[[table]]\nname='own'\ntitle='T'\ncaption='C'\nquery=\"{query}\"\n{own}");
+        let study = Study::parse("s.toml", &format!("{STUDY}{own}")).unwrap();
+        let tables = model(&store, &study).unwrap().tables;
+        tables.iter().filter(|table| table.title.starts_with("Results")).count()
+    };
+    let taken = "SELECT median FROM summary WHERE metric = 'total_ns'";
+    assert_eq!((with("", taken), with("replaces_results=true", taken)), (4, 3));
+    assert_eq!(with("replaces_results=true", &format!("{taken} AND n > 9")), 4);
 }
