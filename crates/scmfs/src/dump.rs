@@ -9,7 +9,7 @@ use crate::format::mapping::Mapping;
 use crate::format::superblock::{FORMAT_VERSION, Superblock};
 use crate::inodes::Body;
 use crate::store::{self, Item};
-use crate::{Error, FileType, Ino, Result, Threshold};
+use crate::{Error, Ino, Result, Threshold};
 use pocketstone_media::{Medium, Region};
 
 /// How many slots of a directory the longest name takes.
@@ -125,7 +125,7 @@ impl Dumped {
                 Some(Slot::Free) => slot += 1,
                 Some(Slot::Entry(entry, slots)) => {
                     let name = String::from_utf8_lossy(&entry.name);
-                    lines.push(format!("slot {slot}: inode {} {} \"{name}\"", entry.ino, word(entry.kind)));
+                    lines.push(format!("slot {slot}: inode {} {} \"{name}\"", entry.ino, entry.kind.name()));
                     slot += slots;
                 }
                 None => {
@@ -260,16 +260,4 @@ fn record_fields(r: &Record) -> Vec<(&'static str, String)> {
         ("extent list: small pages", r.list_pages.to_string()),
         ("extent list: extents", r.list_extents.to_string()),
     ]
-}
-
-fn word(kind: FileType) -> &'static str {
-    match kind {
-        FileType::Regular => "file",
-        FileType::Directory => "directory",
-        FileType::Symlink => "symbolic link",
-        FileType::Fifo => "pipe",
-        FileType::CharDevice => "character device",
-        FileType::BlockDevice => "block device",
-        FileType::Socket => "socket",
-    }
 }
