@@ -115,7 +115,7 @@ fn print_state(state: &State) {
     let bytes = format_bytes_rounded;
     let row = |name: &str, value: String| say!("{name:<28}{value:>12}");
     say!("{}", state.source);
-    row("label", if state.label.is_empty() { "(none)".into() } else { state.label.escape_debug().to_string() });
+    row("label", pocketstone_scmfs::shown_label(&state.label));
     row("volume", bytes(usage.volume_bytes));
     row("may grow to", bytes(usage.max_bytes));
     row("metadata", bytes(usage.metadata_bytes));
