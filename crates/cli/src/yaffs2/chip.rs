@@ -3,6 +3,7 @@
 use crate::arguments::{ChipArguments, LayoutArguments};
 use pocketstone_cli::note;
 use pocketstone_core::error::Context;
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::{Access, ImageLayout, ImageNand, MtdNand, Nand, yaffs1};
 use pocketstone_vfs::{MediumError, MediumErrorKind};
@@ -50,7 +51,7 @@ pub fn device(path: &Path, access: Access) -> Result<(MtdNand, File)> {
 /// The sizes of a page and its spare area. No image of pages of other sizes could be told from anything else.
 pub fn page_and_spare(page: u64, spare: Option<u64>) -> Result<(u32, u32)> {
     if !page.is_power_of_two() || !(512..=LARGEST_PAGE_BYTES).contains(&page) {
-        return Err(Error::user(format!("{page} bytes are not a size of a page"))
+        return Err(Error::user(format!("a page cannot have {}", counted(page, "byte")))
             .hint("pages have a power of two of bytes: 512, 1K, 2K, and so on up to 64K"));
     }
     let spare = spare.unwrap_or(page / 32);
@@ -262,6 +263,7 @@ mod tests {
     fn pages_have_a_power_of_two_of_bytes() {
         assert_eq!(page_and_spare(2048, None).unwrap(), (2048, 64));
         assert_eq!(page_and_spare(512, Some(0)).unwrap(), (512, 0));
+        assert_eq!(page_and_spare(1, None).unwrap_err().message(), "a page cannot have 1 byte");
         for (page, spare) in [(0, None), (256, None), (3000, None), (1 << 17, None), (2048, Some(1 << 17))] {
             assert!(page_and_spare(page, spare).unwrap_err().cure().is_some(), "{page} {spare:?}");
         }
