@@ -33,6 +33,11 @@ pub fn is_device(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|facts| facts.file_type().is_char_device())
 }
 
+/// What is wrong with sizes that were given for a device.
+pub fn fixed_sizes(path: &Path) -> Error {
+    Error::user(format!("{} has fixed sizes", path.display())).hint("omit them: they are the device's own")
+}
+
 /// Opens an MTD device; nobody else who asks may work on it meanwhile.
 pub fn device(path: &Path, access: Access) -> Result<(MtdNand, File)> {
     let nand = MtdNand::open(path, access)?;
@@ -205,6 +210,9 @@ pub fn open(chip: &ChipArguments, access: Access) -> Result<Opened> {
     let mut options =
         OpenOptions::default().read_only(read_only).inband_tags(chip.inband_tags).tags_ecc(!chip.no_tags_ecc);
     if is_device(&chip.path) {
+        if chip.layout.is_given() {
+            return Err(fixed_sizes(&chip.path));
+        }
         let (mut nand, lock) = device(&chip.path, access)?;
         // For writing it is this machine's; the mount looks whether it can be.
         if read_only {
@@ -258,6 +266,23 @@ pub fn volume(given: &ChipArguments) -> Result<Volume> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_takes_no_sizes() {
+        let path = Path::new("/dev/null");
+        let of = |layout| ChipArguments { path: path.to_owned(), layout, ..ChipArguments::default() };
+        for layout in [
+            LayoutArguments { page: Some(2048), ..LayoutArguments::default() },
+            LayoutArguments { spare: Some(64), ..LayoutArguments::default() },
+            LayoutArguments { spare_offset: Some(2), ..LayoutArguments::default() },
+            LayoutArguments { pages_per_block: Some(64), ..LayoutArguments::default() },
+        ] {
+            let refused = open(&of(layout), Access::Read).err().unwrap();
+            assert_eq!(refused.message(), "/dev/null has fixed sizes");
+        }
+        let other = open(&of(LayoutArguments::default()), Access::Read).err().unwrap();
+        assert!(!other.message().contains("fixed sizes"), "{}", other.message());
+    }
 
     #[test]
     fn pages_have_a_power_of_two_of_bytes() {

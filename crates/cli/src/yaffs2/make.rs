@@ -25,8 +25,8 @@ pub fn mkfs(arguments: &MkfsArguments) -> Result<u8> {
 
 fn device(arguments: &MkfsArguments) -> Result<u8> {
     let name = arguments.path.display();
-    if arguments.size.is_some() || arguments.layout.page.is_some() || arguments.layout.pages_per_block.is_some() {
-        return Err(Error::user(format!("{name} has fixed sizes")).hint("omit them: the whole device is used"));
+    if arguments.size.is_some() || arguments.layout.is_given() {
+        return Err(chip::fixed_sizes(&arguments.path));
     }
     let (mut nand, _lock) = chip::device(&arguments.path, Access::Write)?;
     let geometry = nand.geometry();
