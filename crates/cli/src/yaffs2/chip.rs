@@ -172,7 +172,7 @@ fn not_otherwise(chip: &ChipArguments, given: Option<&ImageLayout>) -> Result<()
     let of_blocks = blocks.map_or_else(String::new, |blocks| format!(", {blocks} in a block"));
     let tags = if inband { ", and tags in the pages" } else { ", and tags with error correction" };
     Err(Error::user(format!("{} has {pages}{of_blocks}{tags}: another layout was given", chip.path.display()))
-        .hint("omit the layout to have it detected; to look at it by this one, open it read-only: --read-only"))
+        .hint("omit the layout to have it detected; to look at it by this one, pass --read-only or mount with ro"))
 }
 
 /// How many pages a block has, by the checkpoint that a volume of few files was closed with.
@@ -194,8 +194,9 @@ fn by_checkpoint(path: &Path, layout: &ImageLayout, seen: Option<(bool, bool)>) 
 fn with_options(error: MediumError) -> MediumError {
     match error.kind() {
         MediumErrorKind::UnknownLayout => error.hint(
-            "if it is a YAFFS2 image, specify its layout, such as --page 2048 --spare 64 --spare-offset 2 \
-                --pages-per-block 64, and --inband-tags if tags are in the pages",
+            "if it is a YAFFS2 image, specify its layout: pass --page 2048 --spare 64 --spare-offset 2 \
+             --pages-per-block 64, or mount with page=2048,spare=64,spare-offset=2,pages-per-block=64; if tags are in \
+             the pages, --inband-tags or inband-tags, too",
         ),
         _ => error,
     }
