@@ -135,7 +135,7 @@ pub fn options_help(own: &str) -> String {
 }
 
 /// Options of mount(8) that say nothing to a file system, or what it does anyway.
-const GENERIC: [&str; 24] = [
+const GENERIC: [&str; 23] = [
     "defaults",
     "auto",
     "noauto",
@@ -156,7 +156,6 @@ const GENERIC: [&str; 24] = [
     "nodiratime",
     "iversion",
     "noiversion",
-    "mand",
     "nomand",
     "silent",
     "loud",
@@ -333,8 +332,10 @@ mod tests {
         assert!(mount.read_only && mount.noatime && !mount.dev && !mount.suid && !mount.exec);
         assert!(mount.sync && mount.dir_sync && !mount.follow_symlinks);
         assert_eq!(said, Said { remount: false, log: Some("/l".into()) });
-        let (mount, said) = applied("ro,sync,nosymfollow,rw,async,symfollow,iversion,noiversion,mand,nomand").unwrap();
+        let (mount, said) = applied("ro,sync,nosymfollow,rw,async,symfollow,iversion,noiversion,nomand").unwrap();
         assert!(!mount.read_only && !mount.sync && mount.follow_symlinks && said == Said::default());
+        // Linux has no mandatory locks any more, and FUSE never had.
+        assert!(applied("mand").is_err());
         for option in GENERIC {
             assert!(applied(option).is_ok() && applied(&format!("{option}=1")).is_err(), "{option}");
         }
