@@ -254,6 +254,11 @@ impl<V: Mountable> Direct<V> {
         unused.into_iter().for_each(|record| shared.files.records.give_back(record, None));
     }
 
+    /// Whether processes store without the server.
+    pub fn stores(&self) -> bool {
+        self.shared.stores
+    }
+
     /// Whether ends of files are leased.
     pub fn appends(&self) -> bool {
         self.shared.appends
