@@ -100,6 +100,8 @@ impl<V: Mountable> Direct<V> {
         let stores = options.preload.stores()
             && writable
             && may_store
+            // What they store nobody flushes before they go on.
+            && !options.sync
             && volume.let_others_store(Arc::new(TheirStores(files.clone()))).is_ok();
         let appends = stores && options.preload == Preload::Append;
         // What is mapped is whole pages, which must not be of other files, too.

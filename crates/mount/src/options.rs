@@ -77,7 +77,8 @@ pub struct MountOptions {
     pub suid: bool,
     /// Programs can be run.
     pub exec: bool,
-    /// Every change is flushed before the call that makes it returns; what is stored to mapped files is by msync(2).
+    /// Every change is flushed before the call that makes it returns, so that no process stores without the server;
+    /// what is stored to mapped files is flushed by msync(2).
     pub sync: bool,
     /// So is every change of names.
     pub dir_sync: bool,
