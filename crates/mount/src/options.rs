@@ -82,7 +82,7 @@ pub struct MountOptions {
     pub sync: bool,
     /// So is every change of names.
     pub dir_sync: bool,
-    /// Paths lead through symbolic links. Linux before 5.10 follows them in any case.
+    /// Paths lead through symbolic links. Where the kernel knows no other way, a mount that is not to do so is refused.
     pub follow_symlinks: bool,
     /// Read ahead without letting the reader wait. Off, a read(2) that triggers read-ahead takes the time of all
     /// of it, as over the kernel's MTD: right for raw NAND, where one chip does one thing at a time.

@@ -59,7 +59,8 @@ pub(crate) fn serve<F: Filesystem>(
     let waits_for_itself = filesystem.waits_for_itself();
     let how = (threads.max(least_threads), options.busy_poll);
     let started = start(filesystem, device, how, reading, connection)
-        .and_then(|(serving, connection)| Ok((serving, device_at(&mountpoint)?, connection)));
+        .and_then(|(serving, connection)| Ok((serving, device_at(&mountpoint)?, connection)))
+        .and_then(|started| must_follow_no_links(options, &mountpoint).map(|()| started));
     match started {
         Ok((serving, device, connection)) => {
             connection.is_mounted(device);
@@ -83,6 +84,14 @@ fn start<F: Filesystem>(
 ) -> std::io::Result<(Serving, Connection)> {
     let session = Session::begin(&filesystem, device, reading)?;
     session.serve(filesystem, threads, busy_poll, |made| drop(connection.set(made)))
+}
+
+/// Refuses a mount that has to follow no symbolic links where the kernel has not heard of that, and follows them.
+fn must_follow_no_links(options: &MountOptions, directory: &Path) -> std::io::Result<()> {
+    if options.follow_symlinks || listed::has(directory, "nosymfollow")? {
+        return Ok(());
+    }
+    Err(std::io::Error::other("`nosymfollow` needs Linux 5.10: this kernel follows symbolic links on every mount"))
 }
 
 /// The file system that one sees at a directory, without asking whoever serves it. A process that is killed while it
@@ -382,7 +391,7 @@ pub fn remount(directory: &Path, kind: &str, options: &MountOptions) -> Result<(
     })?;
     // One that is not asked goes on as before: with `sync` it was asked above.
     let _ = flushes::Said::of(directory);
-    Ok(())
+    must_follow_no_links(options, directory).user(cannot)
 }
 
 /// Unmounts a directory that another process serves. `lazily`: even if it is in use. Where else its file system is
