@@ -61,7 +61,7 @@ impl Shown {
         let mode = mode(self.kind, self.permissions);
         let mut rows = vec![
             ("inode", self.ino.to_string()),
-            ("kind", kind(self.kind).to_owned()),
+            ("kind", self.kind.name().to_owned()),
             ("mode", format!("{:04o} ({mode})", self.permissions)),
             ("links", self.links.to_string()),
             ("user, group", format!("{}, {}", self.owner.0, self.owner.1)),
@@ -74,19 +74,6 @@ impl Shown {
         let names = ["read (UTC)", "written", "changed"];
         rows.extend(names.into_iter().zip(self.times_ns.map(time)));
         rows
-    }
-}
-
-/// A kind of object in one word.
-fn kind(kind: FileType) -> &'static str {
-    match kind {
-        FileType::Regular => "file",
-        FileType::Directory => "directory",
-        FileType::Symlink => "symbolic link",
-        FileType::Fifo => "pipe",
-        FileType::CharDevice => "character device",
-        FileType::BlockDevice => "block device",
-        FileType::Socket => "socket",
     }
 }
 

@@ -135,7 +135,7 @@ pub fn options_help(own: &str) -> String {
 }
 
 /// Options of mount(8) that say nothing to a file system, or what it does anyway.
-const GENERIC: [&str; 24] = [
+const GENERIC: [&str; 23] = [
     "defaults",
     "auto",
     "noauto",
@@ -156,7 +156,6 @@ const GENERIC: [&str; 24] = [
     "nodiratime",
     "iversion",
     "noiversion",
-    "mand",
     "nomand",
     "silent",
     "loud",
@@ -206,15 +205,24 @@ impl Asked<'_> {
                 (name, None) if set_flag(options, name) => {}
                 ("log", Some(file)) => said.log = Some(file.into()),
                 (name, value) if own(options, name, value)? || is_generic(name, value) => {}
-                // mount(8) adds all that the list of mounts says, which includes the kernel's own words.
-                _ if self.sloppy || remount => {}
-                _ => {
-                    let hint = format!("supported: {COMMON}, {}", self.own);
-                    return Err(Error::user(format!("unknown mount option `{option}`")).hint(hint));
-                }
+                (name, value) => match self.form_of(name).filter(|_| value.is_none()) {
+                    Some(form) => return Err(Error::user(format!("`{name}` needs a value")).hint(form)),
+                    // mount(8) adds all that the list of mounts says, which includes the kernel's own words.
+                    None if self.sloppy || remount => {}
+                    None => {
+                        let hint = format!("supported: {COMMON}, {}", self.own);
+                        return Err(Error::user(format!("unknown mount option `{option}`")).hint(hint));
+                    }
+                },
             }
         }
         Ok(said)
+    }
+
+    /// How a mount option that has a value is given; `None` if there is no such one.
+    fn form_of(&self, name: &str) -> Option<&str> {
+        let is_its = |form: &&str| form.split_once('=').is_some_and(|(its, _)| its == name);
+        COMMON.split(", ").chain(self.own.split(", ")).find(is_its)
     }
 }
 
@@ -312,7 +320,7 @@ mod tests {
 
     fn applied(options: &str) -> Result<(MountOptions, Said)> {
         let given = [options.to_owned()];
-        let asked = Asked { directory: Path::new("/"), options: &given, sloppy: false, own: "own" };
+        let asked = Asked { directory: Path::new("/"), options: &given, sloppy: false, own: "own, few=N" };
         let mut mount = MountOptions::default();
         let said = asked.apply(&mut mount, |_, name, value| Ok((name, value) == ("own", None)))?;
         Ok((mount, said))
@@ -324,13 +332,20 @@ mod tests {
         assert!(mount.read_only && mount.noatime && !mount.dev && !mount.suid && !mount.exec);
         assert!(mount.sync && mount.dir_sync && !mount.follow_symlinks);
         assert_eq!(said, Said { remount: false, log: Some("/l".into()) });
-        let (mount, said) = applied("ro,sync,nosymfollow,rw,async,symfollow,iversion,noiversion,mand,nomand").unwrap();
+        let (mount, said) = applied("ro,sync,nosymfollow,rw,async,symfollow,iversion,noiversion,nomand").unwrap();
         assert!(!mount.read_only && !mount.sync && mount.follow_symlinks && said == Said::default());
+        // Linux has no mandatory locks any more, and FUSE never had.
+        assert!(applied("mand").is_err());
         for option in GENERIC {
             assert!(applied(option).is_ok() && applied(&format!("{option}=1")).is_err(), "{option}");
         }
         let error = applied("noatime,compress").err().unwrap();
-        assert!(error.message().contains("`compress`") && error.cure().unwrap().ends_with("log=FILE, own"));
+        assert!(error.message().contains("`compress`") && error.cure().unwrap().ends_with("log=FILE, own, few=N"));
+        for (option, form) in [("few", "few=N"), ("log", "log=FILE")] {
+            let error = applied(option).err().unwrap();
+            assert_eq!((error.message(), error.cure()), (&*format!("`{option}` needs a value"), Some(form)));
+        }
+        assert!(applied("own=1").is_err_and(|error| error.message().contains("unknown")));
     }
 
     #[test]

@@ -396,13 +396,10 @@ unsafe impl Region for Mapped {
         if at >= bytes {
             return None;
         }
-        // Devices and some file systems do not say where their holes are.
-        let start = match seek(&*self.file, SeekFrom::Data(at)) {
-            Err(Errno::NXIO) => return None,
-            start => start.unwrap_or(at),
-        };
-        let end = seek(&*self.file, SeekFrom::Hole(start)).map_or(bytes, |end| end.min(bytes));
-        (start < end).then_some(start..end)
+        match self.backing {
+            Backing::File { .. } => stored_in(at, bytes, |to| seek(&*self.file, to)),
+            Backing::Device { .. } | Backing::Anonymous => Some(at..bytes),
+        }
     }
 
     fn window(&self, pieces: &[Piece]) -> Option<Box<dyn Window>> {
@@ -443,6 +440,41 @@ unsafe impl Region for Mapped {
                     let _ = byte.compare_exchange(value, value, Ordering::Relaxed, Ordering::Relaxed);
                 }
             }
+        }
+    }
+}
+
+/// What was stored of a file of so many bytes, first from an offset on, as lseek(2) tells. Some file systems do not say
+/// where their holes are, and what is no file answers 0 to everything: an answer that cannot be one counts as none, and
+/// without one everything was stored.
+fn stored_in(at: u64, bytes: u64, seek: impl Fn(SeekFrom) -> rustix::io::Result<u64>) -> Option<Range<u64>> {
+    let start = match seek(SeekFrom::Data(at)) {
+        Err(Errno::NXIO) => return None,
+        start => start.ok().filter(|start| *start >= at),
+    };
+    let end = start.and_then(|start| seek(SeekFrom::Hole(start)).ok().filter(|end| *end > start));
+    let stored = start.zip(end).map_or(at..bytes, |(start, end)| start..end.min(bytes));
+    (!stored.is_empty()).then_some(stored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_answers_that_can_be_true_say_where_a_file_has_holes() {
+        type Answer = rustix::io::Result<u64>;
+        let stored = |at, data: Answer, hole: Answer| {
+            stored_in(at, 100, |to| if matches!(to, SeekFrom::Data(_)) { data } else { hole })
+        };
+        assert_eq!(stored(0, Ok(16), Ok(32)), Some(16..32));
+        assert_eq!(stored(16, Ok(16), Ok(400)), Some(16..100));
+        assert_eq!((stored(0, Err(Errno::NXIO), Ok(100)), stored(0, Ok(200), Ok(300))), (None, None));
+        // As /dev/dax answers.
+        assert_eq!((stored(0, Ok(0), Ok(0)), stored(64, Ok(0), Ok(0))), (Some(0..100), Some(64..100)));
+        assert_eq!(stored(16, Ok(32), Ok(32)), Some(16..100));
+        for (data, hole) in [(Err(Errno::INVAL), Ok(9)), (Ok(9), Err(Errno::INVAL))] {
+            assert_eq!(stored(8, data, hole), Some(8..100));
         }
     }
 }

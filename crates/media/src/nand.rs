@@ -55,6 +55,12 @@ impl Geometry {
     }
 }
 
+/// How many blocks of how many pages a chip has, in words.
+fn blocks_of_pages(blocks: u32, pages: u32) -> String {
+    let counted = |count: u32, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    format!("{} of {}", counted(blocks, "block"), counted(pages, "page"))
+}
+
 /// The ECC status of a page's data; [`Verdict::Clean`] if no data was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -136,4 +142,18 @@ pub trait Nand: Send {
 
     /// A human-readable description: `/dev/mtd0 (NAND 256MiB)`.
     fn describe(&self) -> String;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_block_is_no_blocks() {
+        for (blocks, pages_per_block, words) in [(1, 64, "1 block of 64 pages of"), (2, 1, "2 blocks of 1 page of")] {
+            let geometry = Geometry { page_bytes: 512, spare_bytes: 16, pages_per_block, blocks };
+            let chip = SimulatedNand::new(geometry, SimulatedOptions::default());
+            assert_eq!(chip.describe(), format!("simulated NAND, {words} 512+16 bytes"));
+        }
+    }
 }

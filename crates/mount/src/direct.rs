@@ -100,6 +100,8 @@ impl<V: Mountable> Direct<V> {
         let stores = options.preload.stores()
             && writable
             && may_store
+            // What they store nobody flushes before they go on.
+            && !options.sync
             && volume.let_others_store(Arc::new(TheirStores(files.clone()))).is_ok();
         let appends = stores && options.preload == Preload::Append;
         // What is mapped is whole pages, which must not be of other files, too.
@@ -252,6 +254,11 @@ impl<V: Mountable> Direct<V> {
         let is_used = shared.volume.use_size_records().is_ok();
         let unused = if is_used { lease.record().give(record) } else { Some(record) };
         unused.into_iter().for_each(|record| shared.files.records.give_back(record, None));
+    }
+
+    /// Whether processes store without the server.
+    pub fn stores(&self) -> bool {
+        self.shared.stores
     }
 
     /// Whether ends of files are leased.

@@ -89,11 +89,11 @@ pub trait Mountable: Operations<Handle: Send + Sync> + Send + Sync + Sized + 'st
         Ok(())
     }
 
-    /// Makes a directory durable.
+    /// Makes an inode durable, as fsync(2) does; of a directory, the names in it.
     ///
     /// # Errors
     /// `NotFound`; `Medium` if the medium fails.
-    fn sync_directory(&self, ino: Ino) -> Result<()>;
+    fn sync_inode(&self, ino: Ino) -> Result<()>;
 
     /// Reserves, frees or zeroes a range of bytes.
     ///

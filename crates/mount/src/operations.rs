@@ -65,10 +65,11 @@ impl<V: Mountable> Served<V> {
     fn make(&self, to: &Request, name: &[u8], kind: FileType, mode: (u32, u32), rdev: u32) -> Answer<Attributes> {
         let parent = ino(to.node);
         let meta = self.meta(to, parent, kind, mode, rdev);
-        self.entry(meta.and_then(|meta| match kind {
+        let made = meta.and_then(|meta| match kind {
             FileType::Directory => self.volume.create_directory(parent, name, &meta),
             _ => Ok(self.made(self.volume.create_file(parent, name, &meta)?)?.0),
-        }))
+        });
+        self.entry(made.and_then(|attr| self.names_changed(parent).map(|()| attr)))
     }
 
     /// Takes a name away, by an operation that does; what it named lives until the kernel has forgotten it.
@@ -78,7 +79,7 @@ impl<V: Mountable> Served<V> {
         if let Some((ino, file)) = held {
             self.known.pin(ino, file);
         }
-        Ok(())
+        self.answer(self.names_changed(ino(to.node)))
     }
 
     /// Tells the kernel of a file that was made and opened.
@@ -235,6 +236,7 @@ impl<V: Mountable> Filesystem for Served<V> {
         let change = &change;
         let changed = self.set_attributes(to.uid, ino(to.node), convert::change(change, self.options.writeback));
         let changed = match changed {
+            Ok(attr) => self.changed(attr.ino).map(|()| attr),
             // The file was protected after the write that they are of.
             Err(Error::NotPermitted) if convert::is_collected(change) => self.volume.attributes(ino(to.node)),
             changed => changed,
@@ -265,7 +267,8 @@ impl<V: Mountable> Filesystem for Served<V> {
     fn symlink(&self, to: &Request, name: &[u8], target: &[u8]) -> Answer<Attributes> {
         let parent = ino(to.node);
         let meta = self.meta(to, parent, FileType::Symlink, (0o777, 0), 0);
-        self.entry(meta.and_then(|meta| self.volume.create_symlink(parent, name, target, meta.uid, meta.gid)))
+        let made = meta.and_then(|meta| self.volume.create_symlink(parent, name, target, meta.uid, meta.gid));
+        self.entry(made.and_then(|attr| self.names_changed(parent).map(|()| attr)))
     }
 
     fn rename(&self, from: &Request, name: &[u8], to: u64, new_name: &[u8], flags: u32) -> Answer<()> {
@@ -293,7 +296,8 @@ impl<V: Mountable> Filesystem for Served<V> {
         if linked.is_ok() {
             self.known.named(ino(node));
         }
-        self.entry(linked)
+        let flushed = || self.names_changed(parent).and_then(|()| self.changed(ino(node)));
+        self.entry(linked.and_then(|attr| flushed().map(|()| attr)))
     }
 
     fn open(&self, to: &Request, flags: u32) -> Answer<Opened> {
@@ -306,7 +310,7 @@ impl<V: Mountable> Filesystem for Served<V> {
         let parent = ino(to.node);
         let meta = self.meta(to, parent, FileType::Regular, (mode, umask), 0);
         let made = meta.and_then(|meta| self.made(self.volume.create_file(parent, name, &meta)?));
-        let (attr, file) = self.answer(made)?;
+        let (attr, file) = self.answer(made.and_then(|made| self.names_changed(parent).map(|()| made)))?;
         Ok(self.created(&attr, file))
     }
 
@@ -411,7 +415,7 @@ impl<V: Mountable> Filesystem for Served<V> {
     }
 
     fn fsyncdir(&self, to: &Request) -> Answer<()> {
-        self.answer(self.volume.sync_directory(ino(to.node)))
+        self.answer(self.volume.sync_inode(ino(to.node)))
     }
 
     fn statfs(&self, _: &Request) -> Answer<Statfs> {
@@ -436,7 +440,7 @@ impl<V: Mountable> Filesystem for Served<V> {
                 return Err(direct.lease(ino(to.node), to.uid, &asked?).err().unwrap_or(message::LEASED));
             }
         }
-        self.answer(self.set_xattr(to, xattr))
+        self.answer(self.set_xattr(to, xattr).and_then(|()| self.changed(ino(to.node))))
     }
 
     fn getxattr(&self, to: &Request, name: &[u8]) -> Answer<Vec<u8>> {
@@ -449,7 +453,8 @@ impl<V: Mountable> Filesystem for Served<V> {
     }
 
     fn removexattr(&self, to: &Request, name: &[u8]) -> Answer<()> {
-        self.answer(self.volume.remove_xattr(ino(to.node), name))
+        let removed = self.volume.remove_xattr(ino(to.node), name);
+        self.answer(removed.and_then(|()| self.changed(ino(to.node))))
     }
 
     fn fallocate(&self, to: &Request, given: &Fallocate) -> Answer<()> {
@@ -457,7 +462,8 @@ impl<V: Mountable> Filesystem for Served<V> {
         self.must_not_keep(ino(to.node))?;
         let file = self.file(to.node, given.handle)?;
         let dropped = self.drop_privileges(&file, to.uid != 0);
-        self.answer(dropped.and_then(|()| self.volume.allocate(&file, how, given.offset, given.bytes)))
+        let allocated = dropped.and_then(|()| self.volume.allocate(&file, how, given.offset, given.bytes));
+        self.answer(allocated.and_then(|()| self.changed(ino(to.node))))
     }
 
     fn lseek(&self, to: &Request, handle: u64, offset: i64, whence: u32) -> Answer<u64> {
@@ -480,7 +486,8 @@ impl<V: Mountable> Filesystem for Served<V> {
         let (from, into) = (self.file(to.node, given.from)?, self.file(given.to_node, given.to)?);
         let dropped = self.drop_privileges(&into, to.uid != 0);
         let copy = |()| self.copy(&from, given.from_offset, &into, given.to_offset, given.bytes);
-        self.answer(dropped.and_then(copy))
+        let copied = dropped.and_then(copy);
+        self.answer(copied.and_then(|bytes| self.changed(ino(given.to_node)).map(|()| bytes)))
     }
 
     fn ioctl(&self, to: &Request, given: &Ioctl<'_>) -> Answer<Vec<u8>> {

@@ -1,5 +1,6 @@
 //! How to mount.
 
+use crate::listed;
 use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use rustix::fs::StatVfsMountFlags;
@@ -76,11 +77,12 @@ pub struct MountOptions {
     pub suid: bool,
     /// Programs can be run.
     pub exec: bool,
-    /// Every change is flushed before the call that makes it returns.
+    /// Every change is flushed before the call that makes it returns, so that no process stores without the server;
+    /// what is stored to mapped files is flushed by msync(2).
     pub sync: bool,
-    /// So is every change of a directory.
+    /// So is every change of names.
     pub dir_sync: bool,
-    /// Paths lead through symbolic links. Linux before 5.10 follows them in any case.
+    /// Paths lead through symbolic links. Where the kernel knows no other way, a mount that is not to do so is refused.
     pub follow_symlinks: bool,
     /// Read ahead without letting the reader wait. Off, a read(2) that triggers read-ahead takes the time of all
     /// of it, as over the kernel's MTD: right for raw NAND, where one chip does one thing at a time.
@@ -150,8 +152,9 @@ impl MountOptions {
         self.dev = !now.contains(StatVfsMountFlags::NODEV);
         self.suid = !now.contains(StatVfsMountFlags::NOSUID);
         self.exec = !now.contains(StatVfsMountFlags::NOEXEC);
-        // Nothing tells of `dirsync`, which no remount changes.
         self.sync = now.contains(StatVfsMountFlags::SYNCHRONOUS);
+        // statvfs(3) does not tell.
+        self.dir_sync = listed::has(&directory.canonicalize().user(cannot)?, "dirsync").user(cannot)?;
         self.follow_symlinks = !now.contains(NOSYMFOLLOW);
         Ok(())
     }

@@ -36,8 +36,8 @@ impl Mountable for Volume {
         File::may_write(open, at_end)
     }
 
-    fn sync_directory(&self, ino: Ino) -> Result<()> {
-        self.sync_inode(ino)
+    fn sync_inode(&self, ino: Ino) -> Result<()> {
+        Volume::sync_inode(self, ino)
     }
 
     fn allocate(&self, open: &File, how: Allocate, offset: u64, bytes: u64) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::background::Background;
 use crate::direct::Direct;
+use crate::flushes::{FLUSHES, Flushes};
 use crate::kept::{Atomic, is_batch};
 use crate::known::{Handles, Known, NO_HANDLE};
 use crate::mountable::{self, Mountable, Open, errno, write_some};
@@ -39,6 +40,7 @@ pub(crate) struct Served<V: Mountable> {
     pub unsealed: Unsealed,
     pub atomic: Atomic,
     pub direct: Option<Direct<V>>,
+    pub flushes: Flushes,
 }
 
 impl<V: Mountable> Served<V> {
@@ -54,6 +56,7 @@ impl<V: Mountable> Served<V> {
             connection,
             unsealed: Unsealed::default(),
             atomic: Atomic::default(),
+            flushes: Flushes::new(options),
         }
     }
 
@@ -99,7 +102,10 @@ impl<V: Mountable> Served<V> {
         if connection.is_some() {
             self.unsealed.begin(ino);
         }
-        let answer = answer();
+        let answer = match answer() {
+            Some(Ok(bytes)) if !given.data.is_empty() => Some(self.changed(ino).map(|()| bytes)),
+            answer => answer,
+        };
         if !given.data.is_empty() {
             // A change of flags is one of the inode, whose ctime the kernel does not ask for after an ioctl.
             self.mode_changed(ino);
@@ -121,6 +127,25 @@ impl<V: Mountable> Served<V> {
     /// The answer that an outcome is.
     pub fn answer<T>(&self, outcome: Result<T>) -> Answer<T> {
         outcome.map_err(|error| self.errno(&error))
+    }
+
+    /// Attributes, content or the size of an inode have changed, which is durable before it is answered where the mount
+    /// says so.
+    pub fn changed(&self, ino: Ino) -> Result<()> {
+        if self.flushes.everything() { self.flush(ino) } else { Ok(()) }
+    }
+
+    /// So have names in a directory.
+    pub fn names_changed(&self, directory: Ino) -> Result<()> {
+        if self.flushes.names() { self.flush(directory) } else { Ok(()) }
+    }
+
+    fn flush(&self, ino: Ino) -> Result<()> {
+        match self.volume.sync_inode(ino) {
+            // Of what has lost its last name nothing is left to be flushed.
+            Err(Error::NotFound) => Ok(()),
+            flushed => flushed,
+        }
     }
 
     /// Tells the kernel of an inode under a name, and counts that.
@@ -268,7 +293,8 @@ impl<V: Mountable> Served<V> {
         if let Some((ino, file)) = replaced {
             self.known.pin(ino, file);
         }
-        Ok(())
+        self.names_changed(from)?;
+        if to == from { Ok(()) } else { self.names_changed(to) }
     }
 
     /// The bits that are lost when somebody without privileges changes a file's content.
@@ -368,6 +394,10 @@ impl<V: Mountable> Served<V> {
     pub fn get_xattr(&self, uid: u32, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         if ino == ROOT && name == server::SERVER.as_bytes() {
             return Ok(server::this());
+        }
+        if ino == ROOT && name == FLUSHES.as_bytes() {
+            let device = self.connection.get().and_then(Connection::mounted);
+            return Ok(self.flushes.look(device, self.direct.as_ref().is_some_and(Direct::stores)));
         }
         if is_batch(name) {
             return self.offer(ino);

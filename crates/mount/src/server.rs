@@ -13,6 +13,14 @@ pub(crate) fn this() -> Vec<u8> {
     format!("{} {}", std::process::id(), number_namespace().unwrap_or_default()).into_bytes()
 }
 
+/// The number of the process that [`SERVER`] says, if it is of this namespace: others may be anybody's here.
+fn number_in(said: &str, namespace: u64) -> Option<u32> {
+    let (number, theirs) = said.split_once(' ')?;
+    // An older server says it as the kernel does: pid:[4026531836].
+    let theirs = theirs.strip_prefix("pid:[").map_or(Some(theirs), |theirs| theirs.strip_suffix(']'))?;
+    number.parse().ok().filter(|_| theirs == namespace.to_string())
+}
+
 /// The process that serves a mount, also when its number has come to mean another one.
 pub struct Server {
     process: Process,
@@ -24,12 +32,8 @@ impl Server {
     pub fn of(directory: &Path) -> Option<Server> {
         let mut value = [0; 128];
         let bytes = rustix::fs::getxattr(directory, SERVER, &mut value[..]).ok()?;
-        let (number, theirs) = std::str::from_utf8(value.get(..bytes)?).ok()?.split_once(' ')?;
-        // A number of another namespace may be anybody's here.
-        if number_namespace()?.to_string() != theirs {
-            return None;
-        }
-        let process = Process::numbered(number.parse().ok()?).ok()?;
+        let number = number_in(std::str::from_utf8(value.get(..bytes)?).ok()?, number_namespace()?)?;
+        let process = Process::numbered(number).ok()?;
         Some(Server { process, device: rustix::fs::stat(directory).ok()?.st_dev })
     }
 
@@ -46,5 +50,23 @@ impl Server {
     /// Asks it to end; nothing happens if it has.
     pub fn end(&self) {
         self.process.terminate();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_servers_say_of_themselves_is_understood() {
+        let own = this();
+        let own = number_in(std::str::from_utf8(&own).unwrap(), number_namespace().unwrap());
+        assert_eq!(own, Some(std::process::id()));
+        for said in ["7 4026531836", "7 pid:[4026531836]"] {
+            assert_eq!(number_in(said, 4_026_531_836), Some(7), "{said}");
+        }
+        for other in ["7 4026531837", "7 pid:[4026531837]", "7 pid:[4026531836", "7", "x 4026531836", ""] {
+            assert_eq!(number_in(other, 4_026_531_836), None, "{other}");
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! A mounted directory and the threads that serve it.
 
 use crate::device::{self, Attach, mounted_at};
+use crate::flushes;
 use crate::holders;
+use crate::listed;
 use crate::options::MountOptions;
 use crate::wire::{Connection, Filesystem, Reading, Serving, Session};
 use pocketstone_core::error::Context;
@@ -57,7 +59,8 @@ pub(crate) fn serve<F: Filesystem>(
     let waits_for_itself = filesystem.waits_for_itself();
     let how = (threads.max(least_threads), options.busy_poll);
     let started = start(filesystem, device, how, reading, connection)
-        .and_then(|(serving, connection)| Ok((serving, device_at(&mountpoint)?, connection)));
+        .and_then(|(serving, connection)| Ok((serving, device_at(&mountpoint)?, connection)))
+        .and_then(|started| must_follow_no_links(options, &mountpoint).map(|()| started));
     match started {
         Ok((serving, device, connection)) => {
             connection.is_mounted(device);
@@ -81,6 +84,14 @@ fn start<F: Filesystem>(
 ) -> std::io::Result<(Serving, Connection)> {
     let session = Session::begin(&filesystem, device, reading)?;
     session.serve(filesystem, threads, busy_poll, |made| drop(connection.set(made)))
+}
+
+/// Refuses a mount that has to follow no symbolic links where the kernel has not heard of that, and follows them.
+fn must_follow_no_links(options: &MountOptions, directory: &Path) -> std::io::Result<()> {
+    if options.follow_symlinks || listed::has(directory, "nosymfollow")? {
+        return Ok(());
+    }
+    Err(std::io::Error::other("`nosymfollow` needs Linux 5.10: this kernel follows symbolic links on every mount"))
 }
 
 /// The file system that one sees at a directory, without asking whoever serves it. A process that is killed while it
@@ -346,11 +357,27 @@ fn is_without_access_times(directory: &Path) -> bool {
 /// list of mounts calls it, such as [`crate::KIND`]. [`MountOptions::keep_flags_of`] keeps what is not to be changed.
 ///
 /// # Errors
-/// `ErrorKind::User` if no volume is mounted there, it is being written to, or the caller is not permitted to.
+/// `ErrorKind::User` if no volume is mounted there, it is being written to, the caller is not permitted to, or an
+/// option cannot be changed.
 pub fn remount(directory: &Path, kind: &str, options: &MountOptions) -> Result<()> {
     let cannot = || format!("cannot remount {}", directory.display());
     if mounted_at(directory)?.is_none_or(|entry| entry.kind != kind) {
         return Err(Error::user(cannot()).because("no volume is mounted there"));
+    }
+    let wants = |given: bool, option| Ok::<_, Error>(given && !listed::has(directory, option).user(cannot)?);
+    let refused = if wants(options.dir_sync, "dirsync")? {
+        Some("no kernel changes `dirsync` of what is mounted")
+    } else if wants(options.sync, "sync")? {
+        match flushes::Said::of(directory) {
+            Some(said) if said.others_store() => Some("`sync` keeps no program from storing by `preload` any more"),
+            Some(_) => None,
+            None => Some("its server cannot be asked for `sync`"),
+        }
+    } else {
+        None
+    };
+    if let Some(why) = refused {
+        return Err(Error::user(cannot()).because(why).hint("unmount it, and mount it with the option"));
     }
     let mut flags = options.flags();
     // Without a word on access times the kernel leaves them as they are.
@@ -361,7 +388,10 @@ pub fn remount(directory: &Path, kind: &str, options: &MountOptions) -> Result<(
             Errno::BUSY => error.hint(format!("find its writers: fuser -vm {}", directory.display())),
             _ => error,
         }
-    })
+    })?;
+    // One that is not asked goes on as before: with `sync` it was asked above.
+    let _ = flushes::Said::of(directory);
+    must_follow_no_links(options, directory).user(cannot)
 }
 
 /// Unmounts a directory that another process serves. `lazily`: even if it is in use. Where else its file system is

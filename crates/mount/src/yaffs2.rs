@@ -80,8 +80,8 @@ impl Mountable for Volume {
     }
 
     /// The kernel does not pass syncfs(2) on: the root's fsync stands for it.
-    fn sync_directory(&self, ino: Ino) -> Result<()> {
-        if ino == ROOT { self.sync_all() } else { self.sync_inode(ino) }
+    fn sync_inode(&self, ino: Ino) -> Result<()> {
+        if ino == ROOT { self.sync_all() } else { Volume::sync_inode(self, ino) }
     }
 
     fn get_xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {

@@ -278,14 +278,15 @@ fn a_mount_allows_what_it_was_told_to() {
     // What is stored to a file of a disk would have to be written back.
     let in_memory = rustix::fs::statfs(ground.beside()).unwrap().f_type as u64 == 0x0102_1994;
     for preload in [Preload::Off, Preload::Read, Preload::Write, Preload::Append, Preload::Map] {
-        let cases = [(false, false, false), (true, false, false), (false, true, false), (false, false, true)];
-        for (read_only, writeback, direct_io) in cases {
-            let given = MountOptions { read_only, writeback, direct_io, ..options(preload) };
+        for option in ["", "ro", "writeback", "direct_io", "sync"] {
+            let [read_only, writeback, direct_io, sync] =
+                ["ro", "writeback", "direct_io", "sync"].map(|given| given == option);
+            let given = MountOptions { read_only, writeback, direct_io, sync, ..options(preload) };
             let (mounted, volume) = ground.mount(&given);
             let directory = File::open(ground.directory()).unwrap();
             let session = Session::attach(directory.as_fd(), Access::Map);
             let (appends, maps) = session.as_ref().map_or((false, false), |s| (s.may_append(), s.may_map()));
-            let plain = !(read_only || writeback || direct_io);
+            let plain = option.is_empty();
             assert_eq!(appends, preload == Preload::Append && plain);
             assert_eq!(maps, preload == Preload::Map && plain && in_memory);
             let attached = session.map(|session| session.may_write());
@@ -293,9 +294,9 @@ fn a_mount_allows_what_it_was_told_to() {
                 _ if writeback || direct_io => Err(Refusal::Unknown),
                 Preload::Off => Err(Refusal::Unknown),
                 Preload::Read => Ok(false),
-                Preload::Write | Preload::Append | Preload::Map => Ok(!read_only),
+                Preload::Write | Preload::Append | Preload::Map => Ok(plain),
             };
-            assert_eq!(attached, expected, "{preload:?}, read-only: {read_only}, writeback: {writeback}");
+            assert_eq!(attached, expected, "{preload:?}, -o {option}");
             drop(directory);
             mounted.unmount().unwrap();
             close(volume);

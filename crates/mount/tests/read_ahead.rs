@@ -148,7 +148,7 @@ impl Mountable for Slow {
         self.closings.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
-    fn sync_directory(&self, _: Ino) -> Result<()> {
+    fn sync_inode(&self, _: Ino) -> Result<()> {
         Ok(())
     }
     fn get_xattr(&self, _: Ino, _: &[u8]) -> Result<Vec<u8>> {

@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether a child has ended where the kernel cannot tell: Linux before 5.3.
+/// How often it is looked whether a child has ended where the kernel cannot tell, as Linux before 5.3, or tells too
+/// soon, as of one that a debugger holds.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The namespace that process numbers are of: a process in a container may share files with one outside, and does not
@@ -75,6 +76,8 @@ fn wait(
     wakes: Option<BorrowedFd<'_>>,
 ) -> io::Result<Option<ExitStatus>> {
     let begin = Instant::now();
+    // It has ended, and who looks does not get to know: as long as a debugger has not.
+    let mut is_held = false;
     let ends: Vec<BorrowedFd<'_>> = end.iter().map(|end| end.0.as_fd()).chain(wakes).collect();
     loop {
         if let Some(status) = child.try_wait()? {
@@ -85,11 +88,13 @@ fn wait(
         if is_woken || left == Some(Duration::ZERO) {
             return Ok(None);
         }
-        let pause = if end.is_some() { left } else { Some(left.map_or(LOOK, |left| left.min(LOOK))) };
-        match says_something(&ends, pause) {
+        let is_told = end.is_some() && !is_held;
+        let pause = if is_told { left } else { Some(left.map_or(LOOK, |left| left.min(LOOK))) };
+        match says_something(if is_held { wakes.as_slice() } else { &ends }, pause) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+        is_held = end.is_some_and(|end| end.has_ended_within(Duration::ZERO));
     }
 }
 
@@ -165,6 +170,22 @@ mod tests {
             assert!(ended_or_woken(&mut child, None).unwrap().unwrap().success());
             assert!(ended_or_woken(&mut child, Some(wakes.as_fd())).unwrap().is_some(), "an end comes first");
         }
+    }
+
+    #[test]
+    fn an_end_that_a_debugger_holds_back_is_waited_for_asleep() {
+        let (mut child, mut ended) = (patient(), patient());
+        let end = Process::numbered(ended.id()).unwrap();
+        drop(ended.stdin.take());
+        ended.wait().unwrap();
+        let before = sleeps();
+        assert_eq!(wait(&mut child, Some(&end), Some(Duration::from_millis(100)), None).unwrap(), None);
+        assert!((2..100).contains(&(sleeps() - before)), "slept {} times", sleeps() - before);
+        let (wakes, mut wake) = UnixStream::pair().unwrap();
+        wake.write_all(b"!").unwrap();
+        assert_eq!(wait(&mut child, Some(&end), None, Some(wakes.as_fd())).unwrap(), None);
+        drop(child.stdin.take());
+        assert!(wait(&mut child, Some(&end), Some(LONG), None).unwrap().unwrap().success());
     }
 
     #[test]

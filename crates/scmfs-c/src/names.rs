@@ -81,7 +81,7 @@ pub unsafe extern "C" fn scmfs_unlink(volume: *const OpenVolume, path: *const c_
 /// Renames a file, directory or symbolic link; an existing file or empty directory at "to" is replaced.
 ///
 /// Returns 0 or a negative errno as rename(2): -ENOENT, -ENOTEMPTY, -EISDIR, -ENOTDIR, -ENOSPC, -EROFS; -EINVAL if a
-/// directory would move into itself.
+/// directory would move into itself; -EBUSY if a path ends with "." or "..", or is the root.
 ///
 /// Durable on return. After a crash during the call: all or nothing; "to" names the old or the new file at any time.
 #[unsafe(no_mangle)]

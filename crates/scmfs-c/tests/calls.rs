@@ -128,6 +128,8 @@ fn names_are_made_listed_changed_and_removed() {
         (call!(scmfs_unlink(v, d.as_ptr())), -21),
         (call!(scmfs_unlink(v, a.as_ptr())), -2),
         (call!(scmfs_rename(v, d.as_ptr(), text("d/e/d").as_ptr())), -22),
+        (call!(scmfs_rename(v, d.as_ptr(), text("d/e/..").as_ptr())), -16),
+        (call!(scmfs_rename(v, text("/").as_ptr(), text("x").as_ptr())), -16),
         (call!(scmfs_mkdir(v, text(&"n".repeat(256)).as_ptr())), -36),
         (call!(scmfs_link(v, d.as_ptr(), text("x").as_ptr())), -1),
         (call!(scmfs_chmod(v, d.as_ptr(), 0o10000)), -22),

@@ -9,8 +9,9 @@ use crate::format::mapping::Mapping;
 use crate::format::superblock::{FORMAT_VERSION, Superblock};
 use crate::inodes::Body;
 use crate::store::{self, Item};
-use crate::{Error, FileType, Ino, Result, Threshold};
+use crate::{Error, Ino, Result, Threshold};
 use pocketstone_media::{Medium, Region};
+use pocketstone_vfs::shown;
 
 /// How many slots of a directory the longest name takes.
 const MOST_SLOTS: u64 = 5;
@@ -29,6 +30,11 @@ pub enum Dump {
     Inode(Ino),
     /// The slots of a directory.
     Directory(Ino),
+}
+
+/// A volume's label for people.
+pub fn shown_label(label: &str) -> String {
+    if label.is_empty() { "(none)".into() } else { shown(label.as_bytes()) }
 }
 
 /// Dumps part of a possibly damaged volume without changing it.
@@ -125,7 +131,7 @@ impl Dumped {
                 Some(Slot::Free) => slot += 1,
                 Some(Slot::Entry(entry, slots)) => {
                     let name = String::from_utf8_lossy(&entry.name);
-                    lines.push(format!("slot {slot}: inode {} {} \"{name}\"", entry.ino, word(entry.kind)));
+                    lines.push(format!("slot {slot}: inode {} {} \"{name}\"", entry.ino, entry.kind.name()));
                     slot += slots;
                 }
                 None => {
@@ -217,7 +223,7 @@ fn superblock_fields(superblock: &Superblock) -> Vec<(&'static str, String)> {
         ("uuid", s.uuid.iter().map(|byte| format!("{byte:02x}")).collect()),
         ("checksum of the free map", format!("{:#010x}", s.free_map_crc)),
         ("features", features.join(", ")),
-        ("label", s.label.escape_debug().to_string()),
+        ("label", shown_label(&s.label)),
         ("created, ns since 1970", s.created_ns.to_string()),
         ("unknown features that may be ignored", format!("{:#x}", s.compatible)),
         ("unknown features that allow reading only", format!("{:#x}", s.read_only)),
@@ -262,14 +268,13 @@ fn record_fields(r: &Record) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn word(kind: FileType) -> &'static str {
-    match kind {
-        FileType::Regular => "file",
-        FileType::Directory => "directory",
-        FileType::Symlink => "symbolic link",
-        FileType::Fifo => "pipe",
-        FileType::CharDevice => "character device",
-        FileType::BlockDevice => "block device",
-        FileType::Socket => "socket",
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_shown_as_they_are_but_for_control_characters() {
+        assert_eq!(shown_label(r#"Bob's "disk""#), r#"Bob's "disk""#);
+        assert_eq!([shown_label(""), shown_label("\x1b[2J")], ["(none)", "\\x1b[2J"]);
     }
 }

@@ -78,7 +78,7 @@ mod upgrade;
 mod volume;
 
 pub use check::{Finding, FindingKind, Report, check, volume_bytes};
-pub use dump::{Dump, dump};
+pub use dump::{Dump, dump, shown_label};
 pub use pocketstone_vfs as vfs;
 pub use pocketstone_vfs::{Damage, Error, FileSystem, Operations, Result};
 pub use repair::repair;

@@ -36,6 +36,19 @@ pub enum FileType {
 }
 
 impl FileType {
+    /// The kind in words, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            FileType::Regular => "file",
+            FileType::Directory => "directory",
+            FileType::Symlink => "symbolic link",
+            FileType::Fifo => "pipe",
+            FileType::CharDevice => "character device",
+            FileType::BlockDevice => "block device",
+            FileType::Socket => "socket",
+        }
+    }
+
     /// The type bits of `st_mode`.
     pub fn mode_bits(self) -> u16 {
         match self {

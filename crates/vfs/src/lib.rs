@@ -13,6 +13,7 @@ mod medium_error;
 mod operations;
 pub mod path;
 mod setters;
+mod shown;
 mod staging;
 
 pub use acl::{ACL_ACCESS, ACL_DEFAULT, Acl};
@@ -25,4 +26,5 @@ pub use inode::{
 pub use medium_error::{Context, MediumError, MediumErrorKind, Source};
 pub use operations::Operations;
 pub use path::{FileSystem, OpenOptions};
+pub use shown::shown;
 pub use staging::{Original, Staging};

@@ -30,7 +30,7 @@ fn mount_8_mounts_remounts_and_unmounts() {
     make(&region, &["--size", "64M"]);
     let mount = |words: &[&str]| run(command("mount").args(words)).ends_with(0);
     let (from, to) = (region.to_str().expect("UTF-8"), directory.to_str().expect("UTF-8"));
-    mount(&["-t", "scmfs", "-o", "noatime,nodev,sync,dirsync,iversion,mand", from, to]);
+    mount(&["-t", "scmfs", "-o", "noatime,nodev,sync,dirsync,iversion,nomand", from, to]);
     let volume = MountedVolume::mounted(&region, &directory);
     let seen = listed(&directory).expect("it is mounted");
     assert_eq!(seen[..2], [from.to_owned(), "fuse.scmfs".into()]);

@@ -10,7 +10,7 @@ use pocketstone_core::words::counted;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_media::{MapOptions, Mapped, Medium, Region, Unmapped, map_bytes_at};
 use pocketstone_mount::daemon::Log;
-use pocketstone_mount::{CHECKPOINT, CheckpointRequest, Target as Mount};
+use pocketstone_mount::{CHECKPOINT, CheckpointRequest, MountOptions, Target as Mount};
 use pocketstone_scmfs::Volume;
 use pocketstone_scmfs::checkpoint::{self, CheckpointState, Checkpoints, Directory, Output, Restored, Schedule, Taken};
 use pocketstone_vfs::causes;
@@ -301,20 +301,49 @@ pub fn restore_empty(arguments: &MountArguments) -> Result<()> {
     Ok(())
 }
 
+/// Where a mount's volume is to take checkpoints to by itself. One that is mounted read-only takes none.
+fn target_of<'a>(arguments: &'a MountArguments, options: &MountOptions) -> Option<&'a Path> {
+    arguments.checkpoint.as_deref().filter(|_| !options.read_only)
+}
+
 /// Has a mount's volume take checkpoints by itself, if it is told to. `mount`: it, once there is one.
-pub fn schedule(volume: &Volume, arguments: &MountArguments, log: &Log, mount: Arc<OnceLock<Mount>>) -> Result<()> {
-    let Some(target) = arguments.checkpoint.clone().filter(|_| !arguments.read_only) else { return Ok(()) };
+pub fn schedule(
+    volume: &Volume,
+    arguments: &MountArguments,
+    options: &MountOptions,
+    log: &Log,
+    mount: Arc<OnceLock<Mount>>,
+) -> Result<()> {
+    let Some(target) = target_of(arguments, options) else { return Ok(()) };
     let directory = arguments.directory.clone();
     let canonical = |path: &Path| path.canonicalize().ok();
-    if let (Some(there), Some(mount)) = (nearest(&target).and_then(canonical), canonical(&directory)) {
+    if let (Some(there), Some(mount)) = (nearest(target).and_then(canonical), canonical(&directory)) {
         if there.starts_with(mount) {
-            return Err(on_itself(&target));
+            return Err(on_itself(target));
         }
     }
     let before = move || mount.get()?.write_back().unwrap_or_else(|error| Some(error.chain()));
     let (every, report) = (arguments.every.unwrap_or(Duration::from_secs(30)), log.reporter());
     let cannot = || format!("cannot take checkpoints to {}", target.display());
     let schedule =
-        Schedule::new(&target).keep(arguments.keep).every(every).before(before).report(move |line| report(line));
+        Schedule::new(target).keep(arguments.keep).every(every).before(before).report(move |line| report(line));
     volume.schedule_checkpoints(&schedule).user(cannot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_mount_is_in_the_end_says_whether_it_takes_checkpoints() {
+        for (flag, option, takes) in
+            [(false, "rw", true), (false, "ro", false), (true, "rw", true), (true, "noatime", false)]
+        {
+            let given = vec![format!("{option},checkpoint=/t")];
+            let mut arguments = MountArguments { read_only: flag, options: given, ..MountArguments::default() };
+            let mut options = MountOptions::default();
+            crate::helper::apply(&mut arguments, &mut options).unwrap();
+            assert_eq!(target_of(&arguments, &options).is_some(), takes, "--read-only: {flag}, -o {option}");
+        }
+    }
 }

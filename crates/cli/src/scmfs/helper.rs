@@ -53,15 +53,15 @@ fn own(
         ("strict_open", None) => options.strict_open = true,
         ("writeback", None) => options.writeback = true,
         ("atomic", None) => options.atomic = true,
-        ("preload", value) => {
+        ("preload", Some(value)) => {
             *preload = Some(match value {
-                Some("off") => Preload::Off,
-                Some("read") => Preload::Read,
-                Some("write") => Preload::Write,
-                Some("append") => Preload::Append,
-                Some("map") => Preload::Map,
+                "off" => Preload::Off,
+                "read" => Preload::Read,
+                "write" => Preload::Write,
+                "append" => Preload::Append,
+                "map" => Preload::Map,
                 _ => {
-                    let wrong = Error::user(format!("`{}` is no value of `preload`", value.unwrap_or_default()));
+                    let wrong = Error::user(format!("`{value}` is no value of `preload`"));
                     return Err(wrong.hint("preload=off, preload=read, preload=write, preload=append or preload=map"));
                 }
             });
@@ -149,6 +149,19 @@ mod tests {
             let mut arguments = parsed(&format!("/r /mnt -o {wrong}")).unwrap();
             assert!(apply(&mut arguments, &mut MountOptions::default()).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn options_with_a_value_are_not_given_without() {
+        for name in ["preload", "threads", "busy_poll_us", "checkpoint", "every", "keep", "log"] {
+            let mut arguments = parsed(&format!("/r /mnt -s -o {name}")).unwrap();
+            let error = apply(&mut arguments, &mut MountOptions::default()).unwrap_err();
+            assert_eq!(error.message(), format!("`{name}` needs a value"));
+            assert!(error.cure().unwrap().starts_with(&format!("{name}=")));
+        }
+        let mut arguments = parsed("/r /mnt -o preload=all").unwrap();
+        let error = apply(&mut arguments, &mut MountOptions::default()).unwrap_err();
+        assert!(error.message().contains("`all` is no value"));
     }
 
     #[test]

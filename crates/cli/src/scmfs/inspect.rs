@@ -11,6 +11,7 @@ use pocketstone_core::words::counted;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_mount::State;
 use pocketstone_scmfs::{Dump, FileType, FindingKind, Operations, Report, Threshold};
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -115,7 +116,7 @@ fn print_state(state: &State) {
     let bytes = format_bytes_rounded;
     let row = |name: &str, value: String| say!("{name:<28}{value:>12}");
     say!("{}", state.source);
-    row("label", if state.label.is_empty() { "(none)".into() } else { state.label.escape_debug().to_string() });
+    row("label", pocketstone_scmfs::shown_label(&state.label));
     row("volume", bytes(usage.volume_bytes));
     row("may grow to", bytes(usage.max_bytes));
     row("metadata", bytes(usage.metadata_bytes));
@@ -185,12 +186,7 @@ fn print_with_extents(mut attributes: serde_json::Value, extents: serde_json::Va
 
 fn stat_mounted(directory: &Path, path: &Path, json: bool) -> Result<u8> {
     let place = place_in(directory, path);
-    let cannot = || format!("cannot examine {}", place.display());
-    let facts = std::fs::symlink_metadata(&place).user(cannot)?;
-    let extents = match facts.is_file() {
-        true => extents(&std::fs::File::open(&place).user(cannot)?, facts.size()),
-        false => Vec::new(),
-    };
+    let (facts, extents) = examined(&place)?;
     if json {
         let ns = |seconds: i64, ns: i64| seconds.saturating_mul(1_000_000_000).saturating_add(ns);
         let value = serde_json::json!({
@@ -207,15 +203,33 @@ fn stat_mounted(directory: &Path, path: &Path, json: bool) -> Result<u8> {
             "mtime_ns": ns(facts.mtime(), facts.mtime_nsec()),
             "ctime_ns": ns(facts.ctime(), facts.ctime_nsec()),
         });
-        let extents: Vec<_> =
-            extents.iter().map(|(from, to)| serde_json::json!({"offset": from, "bytes": to - from})).collect();
-        return print_with_extents(value, extents.into());
+        let extents = extents.ok().map(|extents| {
+            let one = |(from, to): &(u64, u64)| serde_json::json!({"offset": from, "bytes": to - from});
+            extents.iter().map(one).collect::<Vec<_>>()
+        });
+        return print_with_extents(value, serde_json::json!(extents));
     }
     say_rows(&Shown::from(&facts));
-    for (from, to) in extents {
-        row("data", &format!("{from}..{to} ({})", format_bytes_rounded(to - from)));
+    match extents {
+        Ok(extents) => extents.iter().for_each(|(from, to)| {
+            row("data", &format!("{from}..{to} ({})", format_bytes_rounded(to - from)));
+        }),
+        Err(why) => row("data", &format!("cannot be seen: {why}")),
     }
     Ok(0)
+}
+
+/// The parts of a file that are no holes, each from an offset to another.
+type Parts = Vec<(u64, u64)>;
+
+/// A file's attributes, and its parts as far as this user may see them.
+fn examined(place: &Path) -> Result<(Metadata, std::io::Result<Parts>)> {
+    let facts = std::fs::symlink_metadata(place).user(|| format!("cannot examine {}", place.display()))?;
+    let parts = match facts.is_file() {
+        true => std::fs::File::open(place).map(|file| extents(&file, facts.size())),
+        false => Ok(Vec::new()),
+    };
+    Ok((facts, parts))
 }
 
 /// A path in a mounted volume: as it is if it leads there, otherwise from the volume's root.
@@ -227,8 +241,7 @@ fn place_in(directory: &Path, path: &Path) -> PathBuf {
     directory.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// The parts of a file that are no holes.
-fn extents(file: &std::fs::File, size: u64) -> Vec<(u64, u64)> {
+fn extents(file: &std::fs::File, size: u64) -> Parts {
     let mut found = Vec::new();
     let mut at = 0;
     while at < size {
@@ -252,4 +265,27 @@ pub fn dump(path: &Path, what: Option<DumpWhat>) -> Result<u8> {
         .user(|| format!("cannot read {}", path.display()))?;
     say!("{}", text.trim_end());
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn attributes_are_seen_of_a_file_that_cannot_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "text").unwrap();
+        assert_eq!(examined(&file).unwrap().1.unwrap(), [(0, 4)]);
+        fs::set_permissions(&file, Permissions::from_mode(0)).unwrap();
+        // Root reads all but what nobody reads.
+        let root = rustix::process::geteuid().is_root();
+        let unreadable = if root { PathBuf::from("/sys/bus/platform/drivers_probe") } else { file };
+        let (facts, parts) = examined(&unreadable).unwrap();
+        assert!(facts.is_file());
+        assert_eq!(parts.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
+        assert!(examined(&folder.path().join("no file")).is_err());
+    }
 }

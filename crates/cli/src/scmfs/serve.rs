@@ -70,7 +70,7 @@ fn serve(volume: Volume, arguments: &MountArguments, mut options: MountOptions) 
     let log = Log::new("scmfs", arguments.log.clone(), |text| note("error", text));
     options.reporter = Some(log.reporter());
     let target = Arc::default();
-    checkpoint::schedule(&volume, arguments, &log, Arc::clone(&target))?;
+    checkpoint::schedule(&volume, arguments, &options, &log, Arc::clone(&target))?;
     let volume = Arc::new(volume);
     let mounted = pocketstone_mount::mount(volume.clone(), &arguments.directory, &options)?;
     let _ = target.set(mounted.target());

@@ -149,6 +149,14 @@ pub struct LayoutArguments {
     pub pages_per_block: Option<u32>,
 }
 
+impl LayoutArguments {
+    /// Whether anything was given.
+    pub fn is_given(&self) -> bool {
+        let LayoutArguments { page, spare, spare_offset, pages_per_block } = self;
+        page.is_some() || spare.is_some() || spare_offset.is_some() || pages_per_block.is_some()
+    }
+}
+
 /// Arguments of `mkfs`.
 #[derive(Debug, Args)]
 pub struct MkfsArguments {

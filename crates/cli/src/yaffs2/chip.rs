@@ -3,6 +3,7 @@
 use crate::arguments::{ChipArguments, LayoutArguments};
 use pocketstone_cli::note;
 use pocketstone_core::error::Context;
+use pocketstone_core::words::counted;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::{Access, ImageLayout, ImageNand, MtdNand, Nand, yaffs1};
 use pocketstone_vfs::{MediumError, MediumErrorKind};
@@ -32,6 +33,11 @@ pub fn is_device(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|facts| facts.file_type().is_char_device())
 }
 
+/// What is wrong with sizes that were given for a device.
+pub fn fixed_sizes(path: &Path) -> Error {
+    Error::user(format!("{} has fixed sizes", path.display())).hint("omit them: they are the device's own")
+}
+
 /// Opens an MTD device; nobody else who asks may work on it meanwhile.
 pub fn device(path: &Path, access: Access) -> Result<(MtdNand, File)> {
     let nand = MtdNand::open(path, access)?;
@@ -50,7 +56,7 @@ pub fn device(path: &Path, access: Access) -> Result<(MtdNand, File)> {
 /// The sizes of a page and its spare area. No image of pages of other sizes could be told from anything else.
 pub fn page_and_spare(page: u64, spare: Option<u64>) -> Result<(u32, u32)> {
     if !page.is_power_of_two() || !(512..=LARGEST_PAGE_BYTES).contains(&page) {
-        return Err(Error::user(format!("{page} bytes are not a size of a page"))
+        return Err(Error::user(format!("a page cannot have {}", counted(page, "byte")))
             .hint("pages have a power of two of bytes: 512, 1K, 2K, and so on up to 64K"));
     }
     let spare = spare.unwrap_or(page / 32);
@@ -166,7 +172,7 @@ fn not_otherwise(chip: &ChipArguments, given: Option<&ImageLayout>) -> Result<()
     let of_blocks = blocks.map_or_else(String::new, |blocks| format!(", {blocks} in a block"));
     let tags = if inband { ", and tags in the pages" } else { ", and tags with error correction" };
     Err(Error::user(format!("{} has {pages}{of_blocks}{tags}: another layout was given", chip.path.display()))
-        .hint("omit the layout to have it detected; to look at it by this one, open it read-only: --read-only"))
+        .hint("omit the layout to have it detected; to look at it by this one, pass --read-only or mount with ro"))
 }
 
 /// How many pages a block has, by the checkpoint that a volume of few files was closed with.
@@ -188,8 +194,9 @@ fn by_checkpoint(path: &Path, layout: &ImageLayout, seen: Option<(bool, bool)>) 
 fn with_options(error: MediumError) -> MediumError {
     match error.kind() {
         MediumErrorKind::UnknownLayout => error.hint(
-            "if it is a YAFFS2 image, specify its layout, such as --page 2048 --spare 64 --spare-offset 2 \
-                --pages-per-block 64, and --inband-tags if tags are in the pages",
+            "if it is a YAFFS2 image, specify its layout: pass --page 2048 --spare 64 --spare-offset 2 \
+             --pages-per-block 64, or mount with page=2048,spare=64,spare-offset=2,pages-per-block=64; if tags are in \
+             the pages, --inband-tags or inband-tags, too",
         ),
         _ => error,
     }
@@ -204,6 +211,9 @@ pub fn open(chip: &ChipArguments, access: Access) -> Result<Opened> {
     let mut options =
         OpenOptions::default().read_only(read_only).inband_tags(chip.inband_tags).tags_ecc(!chip.no_tags_ecc);
     if is_device(&chip.path) {
+        if chip.layout.is_given() {
+            return Err(fixed_sizes(&chip.path));
+        }
         let (mut nand, lock) = device(&chip.path, access)?;
         // For writing it is this machine's; the mount looks whether it can be.
         if read_only {
@@ -259,9 +269,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_device_takes_no_sizes() {
+        let path = Path::new("/dev/null");
+        let of = |layout| ChipArguments { path: path.to_owned(), layout, ..ChipArguments::default() };
+        for layout in [
+            LayoutArguments { page: Some(2048), ..LayoutArguments::default() },
+            LayoutArguments { spare: Some(64), ..LayoutArguments::default() },
+            LayoutArguments { spare_offset: Some(2), ..LayoutArguments::default() },
+            LayoutArguments { pages_per_block: Some(64), ..LayoutArguments::default() },
+        ] {
+            let refused = open(&of(layout), Access::Read).err().unwrap();
+            assert_eq!(refused.message(), "/dev/null has fixed sizes");
+        }
+        let other = open(&of(LayoutArguments::default()), Access::Read).err().unwrap();
+        assert!(!other.message().contains("fixed sizes"), "{}", other.message());
+    }
+
+    #[test]
     fn pages_have_a_power_of_two_of_bytes() {
         assert_eq!(page_and_spare(2048, None).unwrap(), (2048, 64));
         assert_eq!(page_and_spare(512, Some(0)).unwrap(), (512, 0));
+        assert_eq!(page_and_spare(1, None).unwrap_err().message(), "a page cannot have 1 byte");
         for (page, spare) in [(0, None), (256, None), (3000, None), (1 << 17, None), (2048, Some(1 << 17))] {
             assert!(page_and_spare(page, spare).unwrap_err().cure().is_some(), "{page} {spare:?}");
         }

@@ -5,12 +5,12 @@
 
 use crate::arguments::ChipArguments;
 use crate::chip;
-use crate::paths::{list, show};
+use crate::paths::list;
 use pocketstone_cli::note;
 use pocketstone_core::error::Context;
 use pocketstone_core::words::counted;
 use pocketstone_core::{Error, ErrorKind, Result};
-use pocketstone_vfs::{Attr, FileType, Ino, Operations, ROOT};
+use pocketstone_vfs::{Attr, FileType, Ino, Operations, ROOT, shown};
 use pocketstone_yaffs2::Volume;
 use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
@@ -197,7 +197,7 @@ impl Extractor<'_> {
     fn tell(&mut self, kind: &str, path: &Path, why: &str) {
         self.told += 1;
         match self.told {
-            ..=TOLD => note(kind, &format!("{}: {why}", show(path.as_os_str().as_bytes()))),
+            ..=TOLD => note(kind, &format!("{}: {why}", shown(path.as_os_str().as_bytes()))),
             n if n == TOLD + 1 => note("left out", "more, not listed individually"),
             _ => {}
         }
@@ -353,7 +353,7 @@ impl Extractor<'_> {
                 rustix::fs::fsetxattr(open, &name[..], &value, XattrFlags::empty()).map_err(|e| e.to_string())
             });
             if let Err(why) = set {
-                self.miss(Path::new(OsStr::from_bytes(file)), &format!("its attribute {}: {why}", show(&name)));
+                self.miss(Path::new(OsStr::from_bytes(file)), &format!("its attribute {}: {why}", shown(&name)));
             }
         }
     }

@@ -2,14 +2,13 @@
 
 use crate::arguments::{ImageArguments, SpareLayout, Times};
 use crate::chip::page_and_spare;
-use crate::paths::show;
 use crate::unfinished::Nameless;
 use pocketstone_core::error::Context;
 use pocketstone_core::units::format_bytes_rounded;
 use pocketstone_core::words::counted;
 use pocketstone_core::{Error, Result};
 use pocketstone_media::nand::ImageLayout;
-use pocketstone_vfs::{FileType, Ino, ROOT};
+use pocketstone_vfs::{FileType, Ino, ROOT, shown};
 use pocketstone_yaffs2::{ImageForm, ImageMeta, ImageWriter};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -190,7 +189,7 @@ fn names(folder: &Path) -> Result<Vec<std::ffi::OsString>> {
 /// Extended attributes, sorted by name. File systems without them have none.
 fn xattrs(path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let cannot = |e: Errno, name: &[u8]| {
-        Error::user(format!("cannot read the extended attribute {} of {}", show(name), path.display())).because(e)
+        Error::user(format!("cannot read the extended attribute {} of {}", shown(name), path.display())).because(e)
     };
     let mut list = vec![0; 64 << 10];
     let bytes = match rustix::fs::llistxattr(path, &mut list[..]) {

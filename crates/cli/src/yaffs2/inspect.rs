@@ -10,7 +10,7 @@ use pocketstone_core::units::format_bytes_rounded;
 use pocketstone_core::words::counted;
 use pocketstone_core::{Error, ErrorKind, Result};
 use pocketstone_media::nand::Access;
-use pocketstone_vfs::{Attr, FileType};
+use pocketstone_vfs::{Attr, FileType, shown};
 use pocketstone_yaffs2::{DumpOptions, Operations, Severity, Volume};
 use std::io::Write;
 use std::path::Path;
@@ -88,7 +88,7 @@ pub fn ls(given: &ChipArguments, long: bool, path: &Path) -> Result<u8> {
 }
 
 fn print_entry(volume: &Volume, long: bool, name: &[u8], attr: Result<Attr>) {
-    let name = paths::show(name);
+    let name = shown(name);
     match attr {
         _ if !long => say!("{name}"),
         Err(error) => say!("{:<10} {name}: {}", "?", error.chain()),
@@ -98,7 +98,7 @@ fn print_entry(volume: &Volume, long: bool, name: &[u8], attr: Result<Attr>) {
                 _ => attr.size.to_string(),
             };
             let target = match attr.kind {
-                FileType::Symlink => volume.read_link(attr.ino).map(|target| format!(" -> {}", paths::show(&target))),
+                FileType::Symlink => volume.read_link(attr.ino).map(|target| format!(" -> {}", shown(&target))),
                 _ => Ok(String::new()),
             };
             let (links, user, group, time) = (attr.links, attr.uid, attr.gid, attributes::time(attr.mtime_ns));
@@ -149,18 +149,18 @@ pub fn stat(given: &ChipArguments, path: Option<&Path>, json: bool) -> Result<u8
         _ => None,
     };
     let xattrs: Vec<String> =
-        volume.list_xattrs(attr.ino).map_err(Error::from)?.iter().map(|name| paths::show(name)).collect();
+        volume.list_xattrs(attr.ino).map_err(Error::from)?.iter().map(|name| shown(name)).collect();
     if json {
         let mut value = serde_json::to_value(attr).map_err(|e| Error::bug("cannot write JSON").because(e))?;
         value["extents"] = serde_json::json!(extents);
-        value["target"] = serde_json::json!(target.as_deref().map(paths::show));
+        value["target"] = serde_json::json!(target.as_deref().map(shown));
         value["xattrs"] = serde_json::json!(xattrs);
         print_json(&value)?;
         return Ok(0);
     }
     Shown::from(&attr).rows("on the chip").into_iter().for_each(|(name, value)| row(name, value));
     if let Some(target) = target {
-        row("leads to", paths::show(&target));
+        row("leads to", shown(&target));
     }
     xattrs.iter().for_each(|name| row("attribute", name.clone()));
     extents.iter().for_each(|(from, to)| row("data", format!("{from}..{to}")));

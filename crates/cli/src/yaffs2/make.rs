@@ -25,8 +25,8 @@ pub fn mkfs(arguments: &MkfsArguments) -> Result<u8> {
 
 fn device(arguments: &MkfsArguments) -> Result<u8> {
     let name = arguments.path.display();
-    if arguments.size.is_some() || arguments.layout.page.is_some() || arguments.layout.pages_per_block.is_some() {
-        return Err(Error::user(format!("{name} has fixed sizes")).hint("omit them: the whole device is used"));
+    if arguments.size.is_some() || arguments.layout.is_given() {
+        return Err(chip::fixed_sizes(&arguments.path));
     }
     let (mut nand, _lock) = chip::device(&arguments.path, Access::Write)?;
     let geometry = nand.geometry();
@@ -78,8 +78,11 @@ fn image(arguments: &MkfsArguments) -> Result<u8> {
     }
     let block_bytes = u64::from(layout.page_bytes) * u64::from(layout.pages_per_block);
     if block_bytes == 0 || bytes % block_bytes != 0 {
-        return Err(Error::user(format!("{bytes} bytes are not a multiple of the block size {block_bytes}"))
-            .hint("specify a multiple of --page x --pages-per-block"));
+        return Err(Error::user(format!(
+            "{} is not a multiple of the block size {block_bytes}",
+            counted(bytes, "byte")
+        ))
+        .hint("specify a multiple of --page x --pages-per-block"));
     }
     let too_large = || {
         let most = MOST_PAGES.saturating_mul(layout.page_bytes.into()) - block_bytes;
@@ -91,7 +94,7 @@ fn image(arguments: &MkfsArguments) -> Result<u8> {
         return Err(too_large());
     }
     if blocks < FEWEST_BLOCKS {
-        return Err(Error::user(format!("{bytes} bytes are {blocks} blocks")).hint(format!(
+        return Err(Error::user(format!("{name} would have {}", counted(blocks, "block"))).hint(format!(
             "YAFFS2 requires at least {FEWEST_BLOCKS} blocks: {}",
             format_bytes_rounded(block_bytes * 8)
         )));

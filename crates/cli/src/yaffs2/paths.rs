@@ -1,4 +1,4 @@
-//! Paths in a volume, and how names are shown.
+//! Paths in a volume.
 
 use pocketstone_vfs::{Attr, Ino, Operations, ROOT, Result};
 use pocketstone_yaffs2::Volume;
@@ -31,23 +31,4 @@ pub fn list(volume: &Volume, directory: Ino) -> Result<Vec<(Vec<u8>, Ino)>> {
     })?;
     entries.sort();
     Ok(entries)
-}
-
-/// A name for a terminal: what is no text cannot do anything to it.
-pub fn show(name: &[u8]) -> String {
-    match std::str::from_utf8(name) {
-        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
-        _ => name.escape_ascii().to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_do_nothing_to_a_terminal() {
-        assert_eq!(show("naïve".as_bytes()), "naïve");
-        assert_eq!(show(b"\x1b[2J\xff"), "\\x1b[2J\\xff");
-    }
 }

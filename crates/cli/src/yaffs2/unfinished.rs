@@ -4,17 +4,25 @@ use pocketstone_core::error::Context;
 use pocketstone_core::{Error, Result};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
-use std::fs::File;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Seek};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use tempfile::{TempDir, TempPath};
+use tempfile::TempPath;
 
 /// An image beside its place, in a folder that goes with this unless the process is killed. What that leaves behind is
 /// in nobody's way.
 pub struct Unfinished {
     file: PathBuf,
-    folder: TempDir,
+    folder: Folder,
+}
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 /// An image that is written to a file without a name, which goes with the process; or beside its place where the file
@@ -30,7 +38,7 @@ impl Nameless {
     /// One of what is to be `file`, and where to write it.
     pub fn create(file: &Path) -> Result<(Nameless, File)> {
         let failed = || format!("cannot create {}", file.display());
-        let (flags, mode) = (OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::from_raw_mode(0o666));
+        let (flags, mode) = (OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::from_raw_mode(0o666));
         if let Ok(nameless) = rustix::fs::open(parent(file), flags, mode) {
             let nameless = File::from(nameless);
             // Its name comes by way of /proc.
@@ -48,27 +56,34 @@ impl Nameless {
     pub fn folder(&self) -> Option<&Path> {
         match self {
             Nameless::Nowhere(..) => None,
-            Nameless::Beside(beside) => Some(beside.folder.path()),
+            Nameless::Beside(beside) => Some(&beside.folder.0),
         }
     }
 
     /// Gives it its name; in the place of another file only if `replace` says so.
     pub fn finish(self, replace: bool) -> Result<()> {
-        let (made, file) = match self {
+        self.finish_by(replace, |made, to| rustix::fs::linkat(CWD, by_number(made), CWD, to, AtFlags::SYMLINK_FOLLOW))
+    }
+
+    fn finish_by(self, replace: bool, link: impl Fn(&File, &Path) -> rustix::io::Result<()>) -> Result<()> {
+        let (mut made, file) = match self {
             Nameless::Beside(beside) => return beside.finish(replace),
             Nameless::Nowhere(made, file) => (made, file),
         };
-        let failed = || format!("cannot create {}", file.display());
-        let link = |to: &Path| rustix::fs::linkat(CWD, by_number(&made), CWD, to, AtFlags::SYMLINK_FOLLOW);
-        match link(&file) {
-            // No call puts one without a name in the place of another.
-            Err(Errno::EXIST) if replace => {
+        match link(&made, &file) {
+            Ok(()) => Ok(()),
+            Err(Errno::EXIST) if !replace => Err(exists(&file)),
+            // No call puts one without a name in the place of another; and not everywhere can it get one.
+            Err(_) => {
                 let beside = Unfinished::beside(&file)?;
-                link(&beside.path()).user(failed)?;
+                if link(&made, &beside.path()).is_err() {
+                    let failed = || format!("cannot create {}", file.display());
+                    made.rewind().user(failed)?;
+                    let mut copy = File::create_new(beside.path()).user(failed)?;
+                    std::io::copy(&mut made, &mut copy).user(failed)?;
+                }
                 beside.finish(replace)
             }
-            Err(Errno::EXIST) => Err(exists(&file)),
-            outcome => outcome.user(failed),
         }
     }
 }
@@ -88,17 +103,16 @@ impl Unfinished {
         let name = file.file_name().ok_or_else(|| Error::user(failed()).hint("end the path with a file's name"))?;
         let mut prefix = name.to_owned();
         prefix.push(".");
-        let parent = parent(file);
-        parent.metadata().user(failed)?;
-        // What it says itself names the folder that could not be made, which nobody has asked for.
-        let folder = tempfile::Builder::new().prefix(&prefix).suffix(".new").tempdir_in(parent);
-        let folder = folder.map_err(|error| std::io::Error::from(error.kind())).user(failed)?;
-        Ok(Unfinished { file: file.to_owned(), folder })
+        // Errors of a TempDir name the folder that could not be made, which nobody has asked for, and hide the cause.
+        let make = |path: &Path| fs::create_dir(path);
+        let made = tempfile::Builder::new().prefix(&prefix).suffix(".new").make_in(parent(file), make).user(failed)?;
+        let folder = made.into_temp_path().keep().user(failed)?;
+        Ok(Unfinished { file: file.to_owned(), folder: Folder(folder) })
     }
 
     /// Where it is made.
     pub fn path(&self) -> PathBuf {
-        self.folder.path().join("image")
+        self.folder.0.join("image")
     }
 
     /// Gives it its name; in the place of another file only if `replace` says so.
@@ -120,7 +134,6 @@ pub fn parent(file: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
     use std::io::Write;
 
     #[test]
@@ -146,7 +159,25 @@ mod tests {
         begin().finish(true).unwrap();
         assert_eq!((fs::read(&file).unwrap(), left()), (b"whole".to_vec(), 1));
         let error = Nameless::create(&folder.path().join("no/b.img")).err().unwrap();
-        assert!(!error.chain().contains(".new"), "{}", error.chain());
+        assert!(!error.chain().contains(".new") && error.chain().contains("os error"), "{}", error.chain());
+    }
+
+    #[test]
+    fn an_image_that_cannot_be_linked_is_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("b.img");
+        let unlinked = |replace| {
+            let (made, mut out) = Nameless::create(&file).unwrap();
+            out.write_all(b"whole").unwrap();
+            made.finish_by(replace, |_, _| Err(Errno::PERM))
+        };
+        unlinked(false).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"whole");
+        fs::write(&file, "another").unwrap();
+        assert!(unlinked(false).unwrap_err().cure().unwrap().contains("--force"));
+        assert_eq!(fs::read(&file).unwrap(), b"another");
+        unlinked(true).unwrap();
+        assert_eq!((fs::read(&file).unwrap(), fs::read_dir(folder.path()).unwrap().count()), (b"whole".to_vec(), 1));
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub mod tags;
 mod tests;
 pub mod yaffs1;
 
-use super::{Access, Fault, Geometry, Nand, Verdict};
+use super::{Access, Fault, Geometry, Nand, Verdict, blocks_of_pages};
 use crate::locked::LockedFile;
 use crate::{Error, Result};
 use pages::Pages;
@@ -389,9 +389,7 @@ impl Nand for ImageNand {
             total => format!("{total} of spare area, {spare_free_bytes} of them free from {spare_offset}"),
         };
         let found = self.found.as_ref().map_or("as given", |found| &found.how);
-        format!(
-            "image {}, {} blocks of {pages_per_block} pages of {page_bytes} bytes, {spare}: {found}",
-            self.path, self.blocks
-        )
+        let blocks = blocks_of_pages(self.blocks, pages_per_block);
+        format!("image {}, {blocks} of {page_bytes} bytes, {spare}: {found}", self.path)
     }
 }

@@ -9,7 +9,7 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-use super::{Access, Fault, Geometry, Nand, RawChip, RawGeometry, Verdict};
+use super::{Access, Fault, Geometry, Nand, RawChip, RawGeometry, Verdict, blocks_of_pages};
 use crate::{Error, Result};
 use pocketstone_vfs::Context;
 use requests::{AUTO_OOB, Info, Layout, OobRequest, RAW, ReadRequest, Stats, WriteRequest};
@@ -316,8 +316,8 @@ impl Nand for MtdNand {
 
     fn describe(&self) -> String {
         let Geometry { page_bytes, spare_bytes, pages_per_block, blocks } = self.geometry;
-        let (path, name) = (&self.path, &self.name);
+        let (path, name, blocks) = (&self.path, &self.name, blocks_of_pages(blocks, pages_per_block));
         let how = if self.has_memread { "" } else { ", read in two steps" };
-        format!("{path} ({name}), {blocks} blocks of {pages_per_block} pages of {page_bytes}+{spare_bytes} bytes{how}")
+        format!("{path} ({name}), {blocks} of {page_bytes}+{spare_bytes} bytes{how}")
     }
 }

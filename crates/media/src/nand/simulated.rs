@@ -32,7 +32,7 @@ mod page;
 #[cfg(test)]
 mod tests;
 
-use super::{Fault, Geometry, ImageLayout, Nand, Verdict};
+use super::{Fault, Geometry, ImageLayout, Nand, Verdict, blocks_of_pages};
 use crate::Result;
 use chip::Chip;
 use pocketstone_vfs::setters;
@@ -283,10 +283,8 @@ impl Nand for SimulatedNand {
     }
 
     fn describe(&self) -> String {
-        let geometry = self.geometry();
-        format!(
-            "simulated NAND, {} blocks of {} pages of {}+{} bytes",
-            geometry.blocks, geometry.pages_per_block, geometry.page_bytes, geometry.spare_bytes
-        )
+        let Geometry { page_bytes, spare_bytes, pages_per_block, blocks } = self.geometry();
+        let blocks = blocks_of_pages(blocks, pages_per_block);
+        format!("simulated NAND, {blocks} of {page_bytes}+{spare_bytes} bytes")
     }
 }
