@@ -178,6 +178,7 @@ impl Board {
         let asked = Instant::now();
         let _alone = member.transport.alone()?;
         let waited = asked.elapsed();
+        member.transport.waited();
         let mut plan = plan.clone();
         plan.volume = member.transport.resolve(&plan.volume)?;
         let measured =
@@ -187,7 +188,7 @@ impl Board {
                 }
                 measured.outcome.facts.extend(member.own.clone());
                 measured.outcome.facts.extend(member.transport.conditions());
-                measured.waited = waited;
+                measured.waited = waited + member.transport.waited();
                 measured
             });
         member.transport.clean(&plan);

@@ -14,6 +14,7 @@ use pocketstone_workload::plan::{Plan, Step};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// How certain the support of a volume is.
@@ -155,6 +156,12 @@ pub trait Transport: Send + Sync {
     /// `ErrorKind::User` if the lock file cannot be created; `ErrorKind::Interrupted`.
     fn alone(&self) -> Result<Option<(Alone, File)>> {
         Ok(None)
+    }
+
+    /// How long others who measure on the machine have kept orders waiting there since this was asked last: where
+    /// [`Transport::alone`] cannot keep them away.
+    fn waited(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// Waits until the machine is fit to be measured.

@@ -133,11 +133,12 @@ impl Connection {
     }
 
     /// Has the runner carry out the order in `folder`, with the files beside it; what it leaves is in the folder then.
+    /// Returns how long it waited for others who measure on the board.
     ///
     /// # Errors
     /// A failure with `lost` set if the board is not there any more: what became of the order is not known. Otherwise
     /// `ErrorKind::Board` if there is no reply; `ErrorKind::Interrupted` if the user interrupts.
-    pub fn order(&mut self, folder: &Path, context: &BoardContext) -> Result<(), Failed> {
+    pub fn order(&mut self, folder: &Path, context: &BoardContext) -> Result<Duration, Failed> {
         let failed = || format!("cannot read {}", folder.display());
         for entry in fs::read_dir(folder).board(failed)? {
             for piece in pieces(&entry.board(failed)?.path())? {
@@ -148,6 +149,7 @@ impl Connection {
         self.tell(&Frame::Go, context)?;
         self.heard = Instant::now();
         let mut inbox = Inbox::new(folder);
+        let (mut waited, mut waits) = (Duration::ZERO, None);
         loop {
             match self.frames.take().map_err(|_| self.lost(GONE))? {
                 Some(frame) => match inbox.take(frame)? {
@@ -160,8 +162,12 @@ impl Connection {
                         self.copies.put_back(&journal)?;
                         self.tell(&Frame::Noted, context)?;
                     }
-                    Some(Frame::Waits(why)) => (context.progress)(&format!("the board waits: {why}")),
-                    Some(Frame::Done) => return Ok(()),
+                    Some(Frame::Waits(why)) => {
+                        (context.progress)(&format!("the board waits: {why}"));
+                        waits = Some(Instant::now());
+                    }
+                    Some(Frame::Begins) => waited += waits.take().map_or(Duration::ZERO, |since| since.elapsed()),
+                    Some(Frame::Done) => return Ok(waited),
                     Some(Frame::Failed(why)) => return Err(Error::board(why).into()),
                     Some(_) => return Err(Error::board("the runner says what it must not during an order").into()),
                 },
@@ -324,6 +330,34 @@ mod tests {
     use crate::Cache;
     use std::sync::atomic::Ordering;
 
+    /// A lab that is not interrupted.
+    fn context(folder: &Path) -> BoardContext {
+        BoardContext::uninterrupted(Cache::at(folder).unwrap(), "/nowhere".into(), Arc::new(|_| {}))
+    }
+
+    #[test]
+    fn the_time_that_an_order_waits_for_others_is_told_and_what_it_takes_is_not_among_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = |name: &str, frames: &[Frame]| {
+            let mut bytes = Vec::new();
+            frames.iter().for_each(|frame| frame.send(&mut bytes).unwrap());
+            fs::write(folder.path().join(name), bytes).unwrap();
+        };
+        said("waits", &[Frame::Hello("1".into(), String::new()), Frame::Waits("another run".into()), Frame::Beat]);
+        said("begins", &[Frame::Begins]);
+        said("done", &[Frame::Beat, Frame::Done, Frame::Done]);
+        let mut runner = Command::new("sh");
+        runner.args(["-c", "cat waits; sleep 0.5; cat begins; sleep 0.5; cat done; exec cat > /dev/null"]);
+        runner.current_dir(folder.path());
+        let (context, order) = (context(folder.path()), tempfile::tempdir().unwrap());
+        let mut connection = Connection::open(runner, "sh", &context).unwrap();
+        let begin = Instant::now();
+        let waited = connection.order(order.path(), &context).unwrap();
+        let (least, most) = (Duration::from_millis(400), begin.elapsed() - Duration::from_millis(400));
+        assert!(waited > least && waited < most, "{waited:?}, {most:?}");
+        assert_eq!(connection.order(order.path(), &context).unwrap(), Duration::ZERO);
+    }
+
     #[test]
     fn a_client_that_takes_nothing_more_does_not_keep_the_user_from_interrupting() {
         let mut child = Command::new("sleep").arg("100").stdin(Stdio::piped()).spawn().unwrap();
@@ -331,8 +365,7 @@ mod tests {
         rustix::fs::fcntl_setfl(&to, OFlags::NONBLOCK).unwrap();
         let (woken, wakes) = std::io::pipe().unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let mut context =
-            BoardContext::uninterrupted(Cache::at(folder.path()).unwrap(), "/nowhere".into(), Arc::new(|_| {}));
+        let mut context = context(folder.path());
         context.wakes = Some(Arc::new(woken.into()));
         let cancelled = context.cancelled.clone();
         let user = std::thread::spawn(move || {

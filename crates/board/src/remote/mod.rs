@@ -63,6 +63,8 @@ struct Kept {
     lost: bool,
     /// The serial number of the board that has answered first, if it has one.
     serial: Option<String>,
+    /// How long orders waited on the board, and nobody has asked for yet.
+    waited: Duration,
 }
 
 impl Kept {
@@ -350,10 +352,12 @@ impl Remote {
             Some(connection) => Ok(connection),
             None => self.connect(patience, context).and_then(|connection| kept.known(connection, &*self.client)),
         }
-        .and_then(|mut connection| connection.order(folder, context).map(|()| connection));
+        .and_then(|mut connection| Ok((connection.order(folder, context)?, connection)));
         // Whatever went wrong, nobody knows what the other side still says of it.
         kept.lost = done.as_ref().is_err_and(|failed| failed.lost);
-        kept.open = Some(done?);
+        let (waited, connection) = done?;
+        kept.waited += waited;
+        kept.open = Some(connection);
         Ok(())
     }
 }
@@ -406,6 +410,10 @@ impl Transport for Remote {
 
     fn carry_out(&self, _after: &[Step], folder: &Path) -> Result<(), Failed> {
         self.carry_out_as(folder, &self.context)
+    }
+
+    fn waited(&self) -> Duration {
+        std::mem::take(&mut self.connection.lock().unwrap_or_else(PoisonError::into_inner).waited)
     }
 
     fn await_fitness(&self) -> Result<(), Failed> {

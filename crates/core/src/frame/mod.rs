@@ -61,6 +61,8 @@ pub enum Frame {
     Left(String, String),
     /// From the runner: what it waits for before it carries out an order.
     Waits(String),
+    /// From the runner: it waits no longer, and carries the order out.
+    Begins,
 }
 
 impl Frame {
@@ -78,6 +80,7 @@ impl Frame {
             Frame::PutBack(_) => 10,
             Frame::Left(..) => 11,
             Frame::Waits(_) => 12,
+            Frame::Begins => 13,
         }
     }
 
@@ -89,7 +92,7 @@ impl Frame {
         let content = match self {
             Frame::Failed(text) | Frame::Waits(text) => text.clone().into_bytes(),
             Frame::More(bytes) => bytes.clone(),
-            Frame::Beat | Frame::Go | Frame::Done | Frame::Noted => Vec::new(),
+            Frame::Beat | Frame::Go | Frame::Done | Frame::Noted | Frame::Begins => Vec::new(),
             Frame::File(name, bytes) => named(name, bytes),
             Frame::Hello(name, text) | Frame::Setting(name, text) | Frame::Left(name, text) => {
                 named(name, text.as_bytes())
@@ -187,6 +190,7 @@ impl Frames {
             },
             (11, content) => text(content).map(|(name, text)| Frame::Left(name, text)).ok_or_else(damaged)?,
             (12, text) => Frame::Waits(String::from_utf8(text).map_err(|_| damaged())?),
+            (13, empty) if empty.is_empty() => Frame::Begins,
             _ => return Err(damaged()),
         }))
     }
@@ -236,6 +240,7 @@ mod tests {
             Frame::PutBack("lab-1.journal".into()),
             Frame::Left("lab-1.journal".into(), "{}\n{}\n".into()),
             Frame::Waits("another run".into()),
+            Frame::Begins,
         ]
     }
 

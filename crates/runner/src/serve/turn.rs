@@ -53,7 +53,9 @@ impl Turn {
             return Ok(alone);
         }
         lab.tell(&Frame::Waits(WAITS.into()))?;
-        beating(|| Alone::wait(self.name), || lab.beat())?
+        let alone = beating(|| Alone::wait(self.name), || lab.beat())??;
+        lab.tell(&Frame::Begins)?;
+        Ok(alone)
     }
 }
 
