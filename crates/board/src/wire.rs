@@ -44,6 +44,8 @@ pub struct Connection {
     serial: String,
     /// Where settings are noted that the runner is about to make.
     copies: Copies,
+    /// The runner keeps others from measuring on the machine.
+    taken: bool,
 }
 
 impl Connection {
@@ -71,7 +73,8 @@ impl Connection {
         let mut begin = Instant::now();
         let (to, frames) = (Arc::new(Mutex::new(Some(to))), Frames::default());
         let (serial, copies) = (String::new(), Copies::of(&context.cache, way, "")?);
-        let mut connection = Connection { child, to, from, frames, heard: begin, beats: None, errors, serial, copies };
+        let (heard, beats, taken) = (begin, None, false);
+        let mut connection = Connection { child, to, from, frames, heard, beats, errors, serial, copies, taken };
         loop {
             match connection.frames.take()? {
                 Some(Frame::Hello(_, serial)) => {
@@ -91,7 +94,7 @@ impl Connection {
                 }
             }
         }
-        connection.beats = Some(beats(&connection.to));
+        connection.beats = Some(beat_on(&connection.to));
         for (journal, lines) in connection.copies.left()? {
             connection.put_back(journal, lines, context)?;
         }
@@ -110,35 +113,65 @@ impl Connection {
         self.tell(&Frame::Left(journal.clone(), lines), context)?;
         self.heard = Instant::now();
         loop {
-            match self.frames.take().map_err(|_| self.lost(GONE))? {
-                Some(Frame::PutBack(done)) if done == journal => {
+            match self.next(context)? {
+                Frame::PutBack(done) if done == journal => {
                     self.copies.put_back(&journal)?;
                     return self.tell(&Frame::Noted, context);
                 }
-                Some(Frame::Failed(why)) => {
+                Frame::Failed(why) => {
                     let error = Error::board(format!("the settings that {} says are not put back", copy.display()));
                     let cure = format!("put them back by hand, and remove {}", copy.display());
                     return Err(error.because(Error::board(why)).hint(cure).into());
                 }
-                Some(Frame::Beat) => {}
-                Some(_) => return Err(Error::board("the runner does not say what it has put back").into()),
-                None if self.heard.elapsed() >= SILENCE => return Err(self.lost(GONE)),
-                None => {
-                    if !self.wait(context)? {
-                        return Err(self.lost(GONE));
-                    }
-                }
+                Frame::Beat => {}
+                _ => return Err(Error::board("the runner does not say what it has put back").into()),
             }
         }
     }
 
+    /// Has the runner keep others from measuring on the machine, until [`Connection::release`], once they have ended
+    /// what they measure.
+    ///
+    /// # Errors
+    /// A failure with `lost` set if the board is not there any more; `ErrorKind::Board` if nobody can be kept away
+    /// there; `ErrorKind::Interrupted` if the user interrupts.
+    pub fn take(&mut self, context: &BoardContext) -> Result<(), Failed> {
+        if self.taken {
+            return Ok(());
+        }
+        self.tell(&Frame::Take, context)?;
+        self.heard = Instant::now();
+        loop {
+            match self.next(context)? {
+                Frame::Taken => {
+                    self.taken = true;
+                    return Ok(());
+                }
+                Frame::Waits(why) => (context.progress)(&format!("the board waits: {why}")),
+                Frame::Beat => {}
+                Frame::Failed(why) => return Err(Error::board(why).into()),
+                _ => return Err(Error::board("the runner does not say that the machine is taken").into()),
+            }
+        }
+    }
+
+    /// Has the runner let others measure on the machine again.
+    ///
+    /// # Errors
+    /// As [`Connection::take`].
+    pub fn release(&mut self, context: &BoardContext) -> Result<(), Failed> {
+        match std::mem::take(&mut self.taken) {
+            true => self.tell(&Frame::Release, context),
+            false => Ok(()),
+        }
+    }
+
     /// Has the runner carry out the order in `folder`, with the files beside it; what it leaves is in the folder then.
-    /// Returns how long it waited for others who measure on the board.
     ///
     /// # Errors
     /// A failure with `lost` set if the board is not there any more: what became of the order is not known. Otherwise
     /// `ErrorKind::Board` if there is no reply; `ErrorKind::Interrupted` if the user interrupts.
-    pub fn order(&mut self, folder: &Path, context: &BoardContext) -> Result<Duration, Failed> {
+    pub fn order(&mut self, folder: &Path, context: &BoardContext) -> Result<(), Failed> {
         let failed = || format!("cannot read {}", folder.display());
         for entry in fs::read_dir(folder).board(failed)? {
             for piece in pieces(&entry.board(failed)?.path())? {
@@ -149,28 +182,29 @@ impl Connection {
         self.tell(&Frame::Go, context)?;
         self.heard = Instant::now();
         let mut inbox = Inbox::new(folder);
-        let (mut waited, mut waits) = (Duration::ZERO, None);
+        loop {
+            match inbox.take(self.next(context)?)? {
+                None | Some(Frame::Beat) => {}
+                Some(Frame::Setting(journal, line)) => {
+                    self.copies.note(&journal, &line)?;
+                    self.tell(&Frame::Noted, context)?;
+                }
+                Some(Frame::PutBack(journal)) => {
+                    self.copies.put_back(&journal)?;
+                    self.tell(&Frame::Noted, context)?;
+                }
+                Some(Frame::Done) => return Ok(()),
+                Some(Frame::Failed(why)) => return Err(Error::board(why).into()),
+                Some(_) => return Err(Error::board("the runner says what it must not during an order").into()),
+            }
+        }
+    }
+
+    /// What the runner says next; one that is silent for long is not there any more.
+    fn next(&mut self, context: &BoardContext) -> Result<Frame, Failed> {
         loop {
             match self.frames.take().map_err(|_| self.lost(GONE))? {
-                Some(frame) => match inbox.take(frame)? {
-                    None | Some(Frame::Beat) => {}
-                    Some(Frame::Setting(journal, line)) => {
-                        self.copies.note(&journal, &line)?;
-                        self.tell(&Frame::Noted, context)?;
-                    }
-                    Some(Frame::PutBack(journal)) => {
-                        self.copies.put_back(&journal)?;
-                        self.tell(&Frame::Noted, context)?;
-                    }
-                    Some(Frame::Waits(why)) => {
-                        (context.progress)(&format!("the board waits: {why}"));
-                        waits = Some(Instant::now());
-                    }
-                    Some(Frame::Begins) => waited += waits.take().map_or(Duration::ZERO, |since| since.elapsed()),
-                    Some(Frame::Done) => return Ok(waited),
-                    Some(Frame::Failed(why)) => return Err(Error::board(why).into()),
-                    Some(_) => return Err(Error::board("the runner says what it must not during an order").into()),
-                },
+                Some(frame) => return Ok(frame),
                 None if self.heard.elapsed() >= SILENCE => return Err(self.lost(GONE)),
                 None => {
                     if !self.wait(context)? {
@@ -296,7 +330,7 @@ fn beat(to: &Mutex<Option<ChildStdin>>) -> bool {
 }
 
 /// Beats from a thread of its own: the lab may be busy with other things for long.
-fn beats(to: &Arc<Mutex<Option<ChildStdin>>>) -> (Sender<()>, JoinHandle<()>) {
+fn beat_on(to: &Arc<Mutex<Option<ChildStdin>>>) -> (Sender<()>, JoinHandle<()>) {
     let ((end, ends), to) = (channel(), to.clone());
     let thread = std::thread::spawn(move || {
         while let Err(RecvTimeoutError::Timeout) = ends.recv_timeout(BEAT) {
@@ -336,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_that_an_order_waits_for_others_is_told_and_what_it_takes_is_not_among_it() {
+    fn who_takes_the_machine_waits_until_it_is_taken_and_says_what_for() {
         let folder = tempfile::tempdir().unwrap();
         let said = |name: &str, frames: &[Frame]| {
             let mut bytes = Vec::new();
@@ -344,18 +378,48 @@ mod tests {
             fs::write(folder.path().join(name), bytes).unwrap();
         };
         said("waits", &[Frame::Hello("1".into(), String::new()), Frame::Waits("another run".into()), Frame::Beat]);
-        said("begins", &[Frame::Begins]);
-        said("done", &[Frame::Beat, Frame::Done, Frame::Done]);
+        said("taken", &[Frame::Taken, Frame::Beat, Frame::Done, Frame::Taken]);
         let mut runner = Command::new("sh");
-        runner.args(["-c", "cat waits; sleep 0.5; cat begins; sleep 0.5; cat done; exec cat > /dev/null"]);
-        runner.current_dir(folder.path());
-        let (context, order) = (context(folder.path()), tempfile::tempdir().unwrap());
+        runner.args(["-c", "cat waits; sleep 0.5; cat taken; exec cat > heard"]).current_dir(folder.path());
+        let (told, tells) = channel();
+        let progress = move |what: &str| drop(told.send(what.to_owned()));
+        let context = BoardContext { progress: Arc::new(progress), ..context(folder.path()) };
+        let (begin, order) = (Instant::now(), tempfile::tempdir().unwrap());
         let mut connection = Connection::open(runner, "sh", &context).unwrap();
-        let begin = Instant::now();
-        let waited = connection.order(order.path(), &context).unwrap();
-        let (least, most) = (Duration::from_millis(400), begin.elapsed() - Duration::from_millis(400));
-        assert!(waited > least && waited < most, "{waited:?}, {most:?}");
-        assert_eq!(connection.order(order.path(), &context).unwrap(), Duration::ZERO);
+        connection.take(&context).unwrap();
+        assert!(begin.elapsed() > Duration::from_millis(500), "{:?}", begin.elapsed());
+        assert_eq!(tells.try_iter().collect::<Vec<_>>(), ["the board waits: another run"]);
+        connection.take(&context).unwrap();
+        connection.order(order.path(), &context).unwrap();
+        connection.release(&context).unwrap();
+        connection.release(&context).unwrap();
+        connection.take(&context).unwrap();
+        drop(connection);
+        let heard = fs::read(folder.path().join("heard")).unwrap();
+        let (mut frames, mut all, mut rest) = (Frames::default(), Vec::new(), &heard[..]);
+        while frames.hear(&mut rest).unwrap() {}
+        all.extend(std::iter::from_fn(|| frames.take().unwrap()));
+        all.retain(|frame| *frame != Frame::Beat);
+        assert_eq!(all, [Frame::Take, Frame::Go, Frame::Release, Frame::Take]);
+    }
+
+    #[test]
+    fn who_waits_for_the_machine_hears_that_the_board_is_gone_or_why_it_cannot_be_had() {
+        let folder = tempfile::tempdir().unwrap();
+        let context = context(folder.path());
+        let taken = |last: &[Frame]| {
+            let mut bytes = Vec::new();
+            let first = [Frame::Hello("1".into(), String::new()), Frame::Waits("another run".into())];
+            first.iter().chain(last).for_each(|frame| frame.send(&mut bytes).unwrap());
+            fs::write(folder.path().join("said"), bytes).unwrap();
+            let mut runner = Command::new("sh");
+            runner.args(["-c", "cat said; head -c 24 > heard"]).current_dir(folder.path());
+            Connection::open(runner, "sh", &context).unwrap().take(&context).unwrap_err()
+        };
+        assert!(taken(&[]).lost);
+        for last in [Frame::Failed("no".into()), Frame::Done] {
+            assert!(!taken(&[last]).lost);
+        }
     }
 
     #[test]
