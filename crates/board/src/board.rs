@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Facts in which two runs must agree to be of the same machine.
@@ -82,6 +82,7 @@ impl Board {
             Offer::Sure => Ok(()),
             // Made and thrown away once: nothing else says as surely that it can be had.
             Offer::Try => {
+                let _undisturbed = first.transport.alone()?;
                 let order = || Order::Prepare { step: Step::Format { volume: volume.clone() } };
                 tried(&*first.transport, || ordered(first, &[], order(), |_, _| Ok(()))).map(|((), _)| ())
             }
@@ -128,6 +129,7 @@ impl Board {
     /// `ErrorKind::Board` if it does not answer.
     pub fn abilities(&self) -> Result<BTreeMap<String, Ability>> {
         let first = self.members.first();
+        let _undisturbed = first.transport.alone()?;
         match tried(&*first.transport, || ordered(first, &[], Order::Abilities, |_, reply| Ok(reply)))?.0 {
             Response::Abilities { found } => {
                 let ability = |why: Option<_>| why.map_or(Ability::Yes, Ability::No);
@@ -157,10 +159,18 @@ impl Board {
     /// `ErrorKind::Board` if the board or the plan fails; `ErrorKind::User` if the plan names what is unknown, or cuts
     /// the power of what cannot be looked at afterwards; `ErrorKind::Interrupted`. The board remains usable.
     pub fn measure(&self, plan: &Plan) -> Result<Measured, Failed> {
+        let mut waited = Duration::ZERO;
+        match self.measure_somewhere(plan, &mut waited) {
+            Ok(measured) => Ok(Measured { waited, ..measured }),
+            Err(failed) => Err(Failed { waited, ..failed }),
+        }
+    }
+
+    fn measure_somewhere(&self, plan: &Plan, waited: &mut Duration) -> Result<Measured, Failed> {
         let mut before = 0;
         loop {
             let member = self.members.take(&self.context)?;
-            let done = self.measure_on(&member, plan, before);
+            let done = self.measure_on(&member, plan, before, waited);
             let Err(failed) = &done else { return done };
             if !failed.lost {
                 return done;
@@ -174,10 +184,13 @@ impl Board {
         }
     }
 
-    fn measure_on(&self, member: &Member, plan: &Plan, before: u32) -> Result<Measured, Failed> {
+    /// Measures on one machine, while nobody else does; `before` attempts were made on others, and `waited` becomes
+    /// longer by what its turn takes to come.
+    fn measure_on(&self, member: &Member, plan: &Plan, before: u32, waited: &mut Duration) -> Result<Measured, Failed> {
         let asked = Instant::now();
-        let _alone = member.transport.alone()?;
-        let waited = asked.elapsed();
+        let undisturbed = member.transport.alone();
+        *waited += asked.elapsed();
+        let _undisturbed = undisturbed?;
         let mut plan = plan.clone();
         plan.volume = member.transport.resolve(&plan.volume)?;
         let measured =
@@ -187,7 +200,6 @@ impl Board {
                 }
                 measured.outcome.facts.extend(member.own.clone());
                 measured.outcome.facts.extend(member.transport.conditions());
-                measured.waited = waited;
                 measured
             });
         member.transport.clean(&plan);
@@ -453,12 +465,24 @@ fn trace_of(member: &Member, plan: &Plan) -> Result<Option<Arc<Trace>>> {
 mod tests {
     use super::*;
     use crate::Cache;
-    use crate::transport::of_a_real_machine;
+    use crate::transport::{Undisturbed, of_a_real_machine};
     use pocketstone_core::board::{BoardDescription, Places};
+    use pocketstone_core::pattern::Pattern;
     use pocketstone_core::volume::FileSystem;
+    use pocketstone_workload::{ReadSpec, Workload};
+    use std::sync::Mutex;
 
-    /// A machine of which nothing is known but what it says.
-    struct Said(Capabilities, Cache);
+    /// How long others have the machine.
+    const OTHERS: Duration = Duration::from_millis(50);
+
+    /// A machine of which nothing is known but what it says, and what it is told.
+    struct Said(Capabilities, Cache, Arc<Mutex<Vec<&'static str>>>);
+
+    impl Said {
+        fn told(&self, what: &'static str) {
+            self.2.lock().unwrap().push(what);
+        }
+    }
 
     impl Transport for Said {
         fn describe(&self) -> BoardDescription {
@@ -470,7 +494,7 @@ mod tests {
         }
 
         fn offers(&self, _: &Volume) -> Result<Offer> {
-            Ok(Offer::Sure)
+            Ok(Offer::Try)
         }
 
         fn cache(&self) -> &Cache {
@@ -478,7 +502,23 @@ mod tests {
         }
 
         fn folder(&self) -> Result<TempDir> {
+            self.told("order");
             Err(Error::bug("no order is carried out"))
+        }
+
+        fn alone(&self) -> Result<Undisturbed<'_>> {
+            std::thread::sleep(OTHERS);
+            self.told("alone");
+            Ok(Undisturbed::until(|| self.told("others")))
+        }
+
+        fn await_fitness(&self) -> Result<(), Failed> {
+            self.told("fit");
+            Ok(())
+        }
+
+        fn clean(&self, _: &Plan) {
+            self.told("clean");
         }
 
         fn carry_out(&self, _: &[Step], _: &Path) -> Result<(), Failed> {
@@ -486,14 +526,32 @@ mod tests {
         }
     }
 
+    /// A board of such a machine, and what that is told.
+    fn board_in(folder: &Path, capabilities: Capabilities) -> (Board, Arc<Mutex<Vec<&'static str>>>) {
+        let (cache, told) = (Cache::at(folder).unwrap(), Arc::default());
+        let context = BoardContext::uninterrupted(cache.clone(), folder.to_owned(), Arc::new(|_| {}));
+        let said = Said(capabilities, cache, Arc::clone(&told));
+        (Board::new("b", vec![Box::new(said)], &context).unwrap(), told)
+    }
+
+    #[test]
+    fn nobody_else_measures_from_before_a_machine_is_fit_until_it_is_cleaned_and_the_wait_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let (board, told) = board_in(folder.path(), of_a_real_machine());
+        let volume = Volume::usual(FileSystem::Tmpfs);
+        let plan = Plan::new(1, volume.clone(), Workload::Read(ReadSpec::new(Pattern::Random, 16)));
+        let failed = board.measure(&plan).unwrap_err();
+        assert!(failed.waited >= OTHERS && failed.waited < 10 * OTHERS, "{:?}", failed.waited);
+        assert_eq!(std::mem::take(&mut *told.lock().unwrap()), ["alone", "fit", "order", "clean", "others"]);
+        // Attempts at what it can do measure, too; a command by hand waits for nobody.
+        assert!(board.offers(&volume).is_err() && board.abilities().is_err() && board.exec(&[]).is_err());
+        assert_eq!(*told.lock().unwrap(), ["alone", "order", "others", "alone", "order", "others", "order"]);
+    }
+
     #[test]
     fn what_a_board_can_do_is_what_it_says() {
         let folder = tempfile::tempdir().unwrap();
-        let board = |capabilities| {
-            let cache = Cache::at(folder.path()).unwrap();
-            let context = BoardContext::uninterrupted(cache.clone(), folder.path().to_owned(), Arc::new(|_| {}));
-            Board::new("b", vec![Box::new(Said(capabilities, cache))], &context).unwrap()
-        };
+        let board = |capabilities| board_in(folder.path(), capabilities).0;
         let (jffs2, f2fs, tmpfs) = (FileSystem::Jffs2, FileSystem::F2fs, FileSystem::Tmpfs);
         let [jffs2, f2fs, tmpfs] = [jffs2, f2fs, tmpfs].map(Volume::usual);
         let real = board(of_a_real_machine());

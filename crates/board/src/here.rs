@@ -2,7 +2,7 @@
 
 use crate::orders::{introduced, introduction, put, read_response, remove_ours};
 use crate::scratch::{remove_left_temporary, temporary_folder};
-use crate::transport::{Offer, Transport, of_a_real_machine};
+use crate::transport::{Offer, Transport, Undisturbed, of_a_real_machine};
 use crate::{BoardContext, Cache, Failed, HostProfile, child};
 use pocketstone_core::board::{Ability, BoardDescription, Capabilities, Places};
 use pocketstone_core::error::Context;
@@ -51,7 +51,8 @@ impl Here {
         Ok(Here { directory, runner, context: context.clone(), name: MACHINE.into() })
     }
 
-    /// The machine, unless others have it.
+    /// The machine, unless others have it. It is given back to all of them first, and then to those of this cache, who
+    /// wait in the order of their asking.
     fn alone_at_once(&self) -> Result<Option<(Alone, File)>> {
         let Some(order) = self.context.cache.try_lock(CELL)? else { return Ok(None) };
         Ok(Alone::now(&self.name)?.map(|alone| (alone, order)))
@@ -140,10 +141,11 @@ impl Transport for Here {
         Ok(self.run(folder)?)
     }
 
-    fn alone(&self) -> Result<Option<(Alone, File)>> {
+    fn alone(&self) -> Result<Undisturbed<'_>> {
         // Two labs on one machine would measure each other, and remove each other's files.
+        let undisturbed = |alone: (Alone, File)| Undisturbed::until(move || drop(alone));
         if let Some(alone) = self.alone_at_once()? {
-            return Ok(Some(alone));
+            return Ok(undisturbed(alone));
         }
         (self.context.progress)("waiting for another run on this machine to end its cell");
         // A thread waits in the kernel: asking now and then would miss the moment between two cells of the other run,
@@ -155,7 +157,7 @@ impl Transport for Here {
         });
         loop {
             match got.recv_timeout(LOOK) {
-                Ok(alone) => return alone.map(Some),
+                Ok(alone) => return alone.map(undisturbed),
                 Err(RecvTimeoutError::Timeout) => self.context.check()?,
                 Err(RecvTimeoutError::Disconnected) => return Err(Error::bug("nobody waits for the lock")),
             }
@@ -203,17 +205,17 @@ mod tests {
         let context = BoardContext::uninterrupted(Cache::at(folder.path()).unwrap(), "/".into(), Arc::new(|_| {}));
         let name = format!("pocketstone-test-{}", std::process::id());
         let here = || Here { directory: None, runner: "/".into(), context: context.clone(), name: name.clone() };
-        let first = here().alone().unwrap();
-        let (other, (send, got)) = (here(), channel());
+        let (own, other, (send, got)) = (here(), here(), channel());
+        let first = own.alone().unwrap();
         std::thread::spawn(move || send.send(other.alone().map(drop)));
         assert!(got.recv_timeout(Duration::from_millis(100)).is_err(), "it waits");
         drop(first);
         // A second cell is begun at once, and waits for the other run.
-        drop(here().alone().unwrap());
+        drop(own.alone().unwrap());
         got.recv_timeout(Duration::from_secs(10)).unwrap().unwrap();
-        let _held = here().alone().unwrap();
+        let _held = own.alone().unwrap();
         context.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert_eq!(here().alone().unwrap_err().kind(), pocketstone_core::ErrorKind::Interrupted);
+        assert_eq!(here().alone().err().map(|error| error.kind()), Some(pocketstone_core::ErrorKind::Interrupted));
     }
 
     #[test]

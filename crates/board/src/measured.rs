@@ -53,6 +53,8 @@ pub struct Failed {
     pub console: Option<String>,
     /// The board was lost: what became of the order is not known, and says nothing about what it measures.
     pub lost: bool,
+    /// How long it waited for others who measure on the same machine, which is no part of what it costs.
+    pub waited: Duration,
 }
 
 /// What a board says of what it offers.
@@ -68,7 +70,7 @@ pub fn answer<T>(offer: Result<T, Failed>) -> Result<Result<T>> {
 
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
-        Failed { error, console: None, lost: false }
+        Failed { error, console: None, lost: false, waited: Duration::ZERO }
     }
 }
 

@@ -7,11 +7,9 @@ use pocketstone_core::database::DatabaseEngine;
 use pocketstone_core::outcome::Facts;
 use pocketstone_core::volume::{Access, Volume};
 use pocketstone_core::{Error, Result};
-use pocketstone_probe::Alone;
 use pocketstone_tlb::Processor;
 use pocketstone_tlb::join::Clock;
 use pocketstone_workload::plan::{Plan, Step};
-use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 use tempfile::TempDir;
@@ -68,6 +66,25 @@ pub fn tried<T>(transport: &dyn Transport, act: impl Fn() -> Result<T, Failed>) 
                 attempt += 1;
             }
             done => return done.map(|done| (done, attempt)),
+        }
+    }
+}
+
+/// The time in which nobody else measures on a machine, until this is dropped.
+#[must_use]
+pub struct Undisturbed<'a>(Option<Box<dyn FnOnce() + 'a>>);
+
+impl<'a> Undisturbed<'a> {
+    /// With what lets others measure again.
+    pub(crate) fn until(release: impl FnOnce() + 'a) -> Undisturbed<'a> {
+        Undisturbed(Some(Box::new(release)))
+    }
+}
+
+impl Drop for Undisturbed<'_> {
+    fn drop(&mut self) {
+        if let Some(release) = self.0.take() {
+            release();
         }
     }
 }
@@ -148,13 +165,15 @@ pub trait Transport: Send + Sync {
         Ok(())
     }
 
-    /// What keeps others from measuring on the machine meanwhile, if they would disturb each other, until it is
-    /// dropped: first all of them, and then those of this cache, who wait in the order of their asking.
+    /// Keeps others from measuring on the machine until the result is dropped, if they would disturb each other; waits
+    /// until they have ended what they measure. Who has it already must not ask again: it would wait for itself. That
+    /// the machine is lost is said by the next order.
     ///
     /// # Errors
-    /// `ErrorKind::User` if the lock file cannot be created; `ErrorKind::Interrupted`.
-    fn alone(&self) -> Result<Option<(Alone, File)>> {
-        Ok(None)
+    /// `ErrorKind::User` if the lock file cannot be created; `ErrorKind::Board` if nobody can be kept away;
+    /// `ErrorKind::Interrupted`.
+    fn alone(&self) -> Result<Undisturbed<'_>> {
+        Ok(Undisturbed(None))
     }
 
     /// Waits until the machine is fit to be measured.

@@ -44,6 +44,8 @@ pub struct Connection {
     serial: String,
     /// Where settings are noted that the runner is about to make.
     copies: Copies,
+    /// The runner keeps others from measuring on the machine.
+    taken: bool,
 }
 
 impl Connection {
@@ -71,7 +73,8 @@ impl Connection {
         let mut begin = Instant::now();
         let (to, frames) = (Arc::new(Mutex::new(Some(to))), Frames::default());
         let (serial, copies) = (String::new(), Copies::of(&context.cache, way, "")?);
-        let mut connection = Connection { child, to, from, frames, heard: begin, beats: None, errors, serial, copies };
+        let (heard, beats, taken) = (begin, None, false);
+        let mut connection = Connection { child, to, from, frames, heard, beats, errors, serial, copies, taken };
         loop {
             match connection.frames.take()? {
                 Some(Frame::Hello(_, serial)) => {
@@ -91,7 +94,7 @@ impl Connection {
                 }
             }
         }
-        connection.beats = Some(beats(&connection.to));
+        connection.beats = Some(beat_on(&connection.to));
         for (journal, lines) in connection.copies.left()? {
             connection.put_back(journal, lines, context)?;
         }
@@ -110,25 +113,56 @@ impl Connection {
         self.tell(&Frame::Left(journal.clone(), lines), context)?;
         self.heard = Instant::now();
         loop {
-            match self.frames.take().map_err(|_| self.lost(GONE))? {
-                Some(Frame::PutBack(done)) if done == journal => {
+            match self.next(context)? {
+                Frame::PutBack(done) if done == journal => {
                     self.copies.put_back(&journal)?;
                     return self.tell(&Frame::Noted, context);
                 }
-                Some(Frame::Failed(why)) => {
+                Frame::Failed(why) => {
                     let error = Error::board(format!("the settings that {} says are not put back", copy.display()));
                     let cure = format!("put them back by hand, and remove {}", copy.display());
                     return Err(error.because(Error::board(why)).hint(cure).into());
                 }
-                Some(Frame::Beat) => {}
-                Some(_) => return Err(Error::board("the runner does not say what it has put back").into()),
-                None if self.heard.elapsed() >= SILENCE => return Err(self.lost(GONE)),
-                None => {
-                    if !self.wait(context)? {
-                        return Err(self.lost(GONE));
-                    }
-                }
+                Frame::Beat => {}
+                _ => return Err(Error::board("the runner does not say what it has put back").into()),
             }
+        }
+    }
+
+    /// Has the runner keep others from measuring on the machine, until [`Connection::release`], once they have ended
+    /// what they measure.
+    ///
+    /// # Errors
+    /// A failure with `lost` set if the board is not there any more; `ErrorKind::Board` if nobody can be kept away
+    /// there; `ErrorKind::Interrupted` if the user interrupts.
+    pub fn take(&mut self, context: &BoardContext) -> Result<(), Failed> {
+        if self.taken {
+            return Ok(());
+        }
+        self.tell(&Frame::Take, context)?;
+        self.heard = Instant::now();
+        loop {
+            match self.next(context)? {
+                Frame::Taken => {
+                    self.taken = true;
+                    return Ok(());
+                }
+                Frame::Waits(why) => (context.progress)(&format!("the board waits: {why}")),
+                Frame::Beat => {}
+                Frame::Failed(why) => return Err(Error::board(why).into()),
+                _ => return Err(Error::board("the runner does not say that the machine is taken").into()),
+            }
+        }
+    }
+
+    /// Has the runner let others measure on the machine again.
+    ///
+    /// # Errors
+    /// As [`Connection::take`].
+    pub fn release(&mut self, context: &BoardContext) -> Result<(), Failed> {
+        match std::mem::take(&mut self.taken) {
+            true => self.tell(&Frame::Release, context),
+            false => Ok(()),
         }
     }
 
@@ -149,22 +183,28 @@ impl Connection {
         self.heard = Instant::now();
         let mut inbox = Inbox::new(folder);
         loop {
+            match inbox.take(self.next(context)?)? {
+                None | Some(Frame::Beat) => {}
+                Some(Frame::Setting(journal, line)) => {
+                    self.copies.note(&journal, &line)?;
+                    self.tell(&Frame::Noted, context)?;
+                }
+                Some(Frame::PutBack(journal)) => {
+                    self.copies.put_back(&journal)?;
+                    self.tell(&Frame::Noted, context)?;
+                }
+                Some(Frame::Done) => return Ok(()),
+                Some(Frame::Failed(why)) => return Err(Error::board(why).into()),
+                Some(_) => return Err(Error::board("the runner says what it must not during an order").into()),
+            }
+        }
+    }
+
+    /// What the runner says next; one that is silent for long is not there any more.
+    fn next(&mut self, context: &BoardContext) -> Result<Frame, Failed> {
+        loop {
             match self.frames.take().map_err(|_| self.lost(GONE))? {
-                Some(frame) => match inbox.take(frame)? {
-                    None | Some(Frame::Beat) => {}
-                    Some(Frame::Setting(journal, line)) => {
-                        self.copies.note(&journal, &line)?;
-                        self.tell(&Frame::Noted, context)?;
-                    }
-                    Some(Frame::PutBack(journal)) => {
-                        self.copies.put_back(&journal)?;
-                        self.tell(&Frame::Noted, context)?;
-                    }
-                    Some(Frame::Waits(why)) => (context.progress)(&format!("the board waits: {why}")),
-                    Some(Frame::Done) => return Ok(()),
-                    Some(Frame::Failed(why)) => return Err(Error::board(why).into()),
-                    Some(_) => return Err(Error::board("the runner says what it must not during an order").into()),
-                },
+                Some(frame) => return Ok(frame),
                 None if self.heard.elapsed() >= SILENCE => return Err(self.lost(GONE)),
                 None => {
                     if !self.wait(context)? {
@@ -290,7 +330,7 @@ fn beat(to: &Mutex<Option<ChildStdin>>) -> bool {
 }
 
 /// Beats from a thread of its own: the lab may be busy with other things for long.
-fn beats(to: &Arc<Mutex<Option<ChildStdin>>>) -> (Sender<()>, JoinHandle<()>) {
+fn beat_on(to: &Arc<Mutex<Option<ChildStdin>>>) -> (Sender<()>, JoinHandle<()>) {
     let ((end, ends), to) = (channel(), to.clone());
     let thread = std::thread::spawn(move || {
         while let Err(RecvTimeoutError::Timeout) = ends.recv_timeout(BEAT) {
@@ -324,6 +364,64 @@ mod tests {
     use crate::Cache;
     use std::sync::atomic::Ordering;
 
+    /// A lab that is not interrupted.
+    fn context(folder: &Path) -> BoardContext {
+        BoardContext::uninterrupted(Cache::at(folder).unwrap(), "/nowhere".into(), Arc::new(|_| {}))
+    }
+
+    #[test]
+    fn who_takes_the_machine_waits_until_it_is_taken_and_says_what_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = |name: &str, frames: &[Frame]| {
+            let mut bytes = Vec::new();
+            frames.iter().for_each(|frame| frame.send(&mut bytes).unwrap());
+            fs::write(folder.path().join(name), bytes).unwrap();
+        };
+        said("waits", &[Frame::Hello("1".into(), String::new()), Frame::Waits("another run".into()), Frame::Beat]);
+        said("taken", &[Frame::Taken, Frame::Beat, Frame::Done, Frame::Taken]);
+        let mut runner = Command::new("sh");
+        runner.args(["-c", "cat waits; sleep 0.5; cat taken; exec cat > heard"]).current_dir(folder.path());
+        let (told, tells) = channel();
+        let progress = move |what: &str| drop(told.send(what.to_owned()));
+        let context = BoardContext { progress: Arc::new(progress), ..context(folder.path()) };
+        let (begin, order) = (Instant::now(), tempfile::tempdir().unwrap());
+        let mut connection = Connection::open(runner, "sh", &context).unwrap();
+        connection.take(&context).unwrap();
+        assert!(begin.elapsed() > Duration::from_millis(500), "{:?}", begin.elapsed());
+        assert_eq!(tells.try_iter().collect::<Vec<_>>(), ["the board waits: another run"]);
+        connection.take(&context).unwrap();
+        connection.order(order.path(), &context).unwrap();
+        connection.release(&context).unwrap();
+        connection.release(&context).unwrap();
+        connection.take(&context).unwrap();
+        drop(connection);
+        let heard = fs::read(folder.path().join("heard")).unwrap();
+        let (mut frames, mut all, mut rest) = (Frames::default(), Vec::new(), &heard[..]);
+        while frames.hear(&mut rest).unwrap() {}
+        all.extend(std::iter::from_fn(|| frames.take().unwrap()));
+        all.retain(|frame| *frame != Frame::Beat);
+        assert_eq!(all, [Frame::Take, Frame::Go, Frame::Release, Frame::Take]);
+    }
+
+    #[test]
+    fn who_waits_for_the_machine_hears_that_the_board_is_gone_or_why_it_cannot_be_had() {
+        let folder = tempfile::tempdir().unwrap();
+        let context = context(folder.path());
+        let taken = |last: &[Frame]| {
+            let mut bytes = Vec::new();
+            let first = [Frame::Hello("1".into(), String::new()), Frame::Waits("another run".into())];
+            first.iter().chain(last).for_each(|frame| frame.send(&mut bytes).unwrap());
+            fs::write(folder.path().join("said"), bytes).unwrap();
+            let mut runner = Command::new("sh");
+            runner.args(["-c", "cat said; head -c 24 > heard"]).current_dir(folder.path());
+            Connection::open(runner, "sh", &context).unwrap().take(&context).unwrap_err()
+        };
+        assert!(taken(&[]).lost);
+        for last in [Frame::Failed("no".into()), Frame::Done] {
+            assert!(!taken(&[last]).lost);
+        }
+    }
+
     #[test]
     fn a_client_that_takes_nothing_more_does_not_keep_the_user_from_interrupting() {
         let mut child = Command::new("sleep").arg("100").stdin(Stdio::piped()).spawn().unwrap();
@@ -331,8 +429,7 @@ mod tests {
         rustix::fs::fcntl_setfl(&to, OFlags::NONBLOCK).unwrap();
         let (woken, wakes) = std::io::pipe().unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let mut context =
-            BoardContext::uninterrupted(Cache::at(folder.path()).unwrap(), "/nowhere".into(), Arc::new(|_| {}));
+        let mut context = context(folder.path());
         context.wakes = Some(Arc::new(woken.into()));
         let cancelled = context.cancelled.clone();
         let user = std::thread::spawn(move || {

@@ -4,7 +4,6 @@
 //! it has set.
 
 mod lab;
-mod turn;
 
 use crate::volume::empty_folder;
 use crate::volume::guarded::release;
@@ -27,12 +26,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use turn::Turn;
 
 /// The word for a runner whose settings a lab has a copy of.
 pub const COPIED: &str = "copied";
 /// How often a lock that another runner has is tried again.
 const AGAIN: Duration = Duration::from_millis(200);
+/// What the lab is told while another run measures.
+const WAITS: &str = "another run on that machine is to end its cell";
 /// Bytes of a runner's last words that are told at most.
 const TOLD_BYTES: usize = 64 << 10;
 
@@ -112,11 +112,10 @@ fn alone(patience: Duration) -> Result<Alone> {
 }
 
 fn orders(lab: &mut Lab, folder: &Path) -> Result<()> {
-    let (cell, mut turn) = (folder.join("cell"), Turn::of(MACHINE));
+    let (cell, mut turn) = (folder.join("cell"), None);
     loop {
         empty_folder(&cell)?;
-        let Some(given) = order(lab, &cell)? else { break };
-        let _until_replied = turn.take(&cell.join("order.json"), lab)?;
+        let Some(given) = order(lab, &cell, &mut turn)? else { break };
         let Some(replied) = carry_out(lab, &cell)? else { break };
         match replied {
             Ok(()) => reply(lab, &cell, &given)?,
@@ -146,14 +145,15 @@ fn remove_others(folder: &Path) -> Result<()> {
 }
 
 /// Takes the files of an order; their names, or `None` if the lab is gone. Before the first one, the lab may have
-/// copies of journals that this board has lost.
-fn order(lab: &mut Lab, cell: &Path) -> Result<Option<BTreeSet<String>>> {
+/// copies of journals that this board has lost. `turn` is what keeps others from measuring, while the lab wants that.
+fn order(lab: &mut Lab, cell: &Path, turn: &mut Option<Alone>) -> Result<Option<BTreeSet<String>>> {
     let (mut given, mut inbox, mut put_back) = (BTreeSet::new(), Inbox::new(cell), None);
     loop {
         let frame = match lab.wait() {
             Event::Said(frame) => frame?,
             Event::Gone => return Ok(None),
             Event::Ended => return Err(Error::bug("an order ended that nobody gave")),
+            Event::Alone(_) => return Err(Error::bug("the machine was taken for nobody")),
             // The last words of a child that was killed.
             Event::Told(_) => continue,
         };
@@ -164,6 +164,14 @@ fn order(lab: &mut Lab, cell: &Path) -> Result<Option<BTreeSet<String>>> {
             // Files that come slowly, or are written slowly, are no silence.
             None => lab.beat()?,
             Some(Frame::Go) => return Ok(Some(given)),
+            Some(Frame::Take) => {
+                if turn.is_none() {
+                    let Some(alone) = take(lab)? else { return Ok(None) };
+                    *turn = Some(alone);
+                }
+                lab.tell(&Frame::Taken)?;
+            }
+            Some(Frame::Release) => *turn = None,
             Some(Frame::Left(journal, lines)) => {
                 let folder = journals()?;
                 beating(|| restore_copy(&folder, &journal, &lines), || lab.beat())??;
@@ -177,6 +185,29 @@ fn order(lab: &mut Lab, cell: &Path) -> Result<Option<BTreeSet<String>>> {
                 }
             }
             Some(other) => return Err(Error::board(format!("the lab says what only a runner may: {other:?}"))),
+        }
+    }
+}
+
+/// Keeps others on the machine from measuring, once they have ended their cell. `None` if the lab is gone: who is
+/// interrupted while it waits is not in the way of the next one.
+fn take(lab: &mut Lab) -> Result<Option<Alone>> {
+    if let Some(alone) = Alone::now(MACHINE)? {
+        return Ok(Some(alone));
+    }
+    lab.tell(&Frame::Waits(WAITS.into()))?;
+    lab.await_alone(MACHINE);
+    loop {
+        match lab.next() {
+            None => lab.beat()?,
+            Some(Event::Alone(alone)) => return alone.map(Some),
+            Some(Event::Gone) => return Ok(None),
+            // The last words of a child that was killed.
+            Some(Event::Told(_)) => {}
+            Some(Event::Ended) => return Err(Error::bug("an order ended that nobody gave")),
+            Some(Event::Said(frame)) => {
+                return Err(Error::board(format!("the lab says what it must not before its turn: {:?}", frame?)));
+            }
         }
     }
 }
@@ -201,6 +232,7 @@ fn carry_out(lab: &mut Lab, cell: &Path) -> Result<Option<Result<(), String>>> {
         match lab.next() {
             None => lab.beat()?,
             Some(Event::Gone) => return Ok(None),
+            Some(Event::Alone(_)) => return Err(Error::bug("the machine was taken for nobody")),
             Some(Event::Ended) => {
                 let status = child.0.wait().board(|| "cannot wait for an order".into())?;
                 let words = fs::read(&errors).unwrap_or_default();

@@ -12,6 +12,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// OpenSSH's server: the machine's own, else the one that was fetched, with its libraries and a user for it that nobody
@@ -278,7 +279,7 @@ fn a_board_by_a_command_measures_what_this_machine_does_and_puts_back_what_a_kil
     said.complains(&["cannot reach false 'a b'", "try it by hand: false 'a b' sh -c true"]);
 }
 
-/// Nobody waits for another lab's whole run, and a command by hand for nothing.
+/// Nobody waits for another lab's whole run, whose time is no cost of a cell, and a command by hand waits for nothing.
 #[test]
 fn a_lab_far_away_and_a_run_on_the_machine_itself_measure_in_turns_of_a_cell() {
     or_skip!(root());
@@ -291,25 +292,39 @@ fn a_lab_far_away_and_a_run_on_the_machine_itself_measure_in_turns_of_a_cell() {
         command.args(words).current_dir(at);
         command
     };
-    let begin = |name: &str, board: &str| {
-        let line = format!("echo {name} >> {0}/log; until test -e {0}/go; do sleep 0.02; done", at.display());
+    let begin = |name: &str, board: &str, then: &str| {
+        let own = format!("cd {}; echo {name} >> log; until test -e go; do sleep 0.02; done", at.display());
+        let line = format!("{own}; {then}");
         let words = ["run", "--output", name, "--board", board, "--set", "file_system=tmpfs", "--repetitions", "4"];
         let mut command = inside(&[&words[..], &["--", "sh", "-c", &line]].concat());
         let said = fs::File::create(at.join(format!("{name}.said"))).expect("a file");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().expect("it runs")
     };
     let text = |name: &str| fs::read_to_string(at.join(name)).unwrap_or_default();
-    let mut here = begin("here", "host");
+    // Once the far lab measures, one cell here takes long.
+    let long = "if grep -q far log && mkdir long; then echo long >> log; sleep 4; fi";
+    let mut here = begin("here", "host", long);
     until("the machine is taken", || text("log") == "here\n");
     run(&mut inside(&["board", "exec", "./here.toml", "echo", "it works"])).ends_with(0).says(&["it works"]);
-    let mut far = begin("far", "./here.toml");
-    until("the far lab is told", || text("far.said").contains("the board waits: another run on that machine"));
+    let told = |said: &str| until(said, || text(said).contains("the board waits: another run on that machine"));
+    // Who is interrupted while it waits ends at once, and is not in the way of the next lab.
+    let mut interrupted = begin("interrupted", "./here.toml", "true");
+    told("interrupted.said");
+    let asked = Instant::now();
+    Process::of(interrupted.id()).expect("it runs").signal(Signal::INT);
+    assert_eq!(interrupted.wait().expect("it ends").code(), Some(130), "{}", text("interrupted.said"));
+    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
+    let mut far = begin("far", "./here.toml", "true");
+    told("far.said");
     assert_eq!(text("log"), "here\n");
     write(at, "go", "");
     assert!(here.wait().expect("it ends").success(), "{}", text("here.said"));
     assert!(far.wait().expect("it ends").success(), "{}", text("far.said"));
     let log = text("log");
     assert!(log.find("far") < log.rfind("here"), "the far lab waited for the whole run: {log}");
+    assert!(log.find("long") < log.rfind("far"), "no cell of the far lab waited for the long one: {log}");
+    let most_ms: f64 = results::value(&at.join("far"), "SELECT max(host_ms) FROM cell");
+    assert!(at.join("long").exists() && most_ms < 3000.0, "{most_ms}");
 }
 
 /// A board by a command that is this machine in a network of its own, with more lines in its profile.

@@ -12,7 +12,7 @@ use crate::here::runner_beside_command;
 use crate::orders::{OUR_FOLDERS, introduced, introduction, our_files, put, read_response};
 use crate::profile::{AdbProfile, CommandProfile, Place, SshProfile};
 use crate::scratch::{remove_left_temporary, temporary_folder};
-use crate::transport::{Offer, Transport, of_a_real_machine, refuse_preload};
+use crate::transport::{Offer, Transport, Undisturbed, of_a_real_machine, refuse_preload};
 use crate::wire::Connection;
 use crate::{BoardContext, Cache, Failed, qemu};
 use client::{Client, ask, cured, pause, quoted};
@@ -28,7 +28,7 @@ use pocketstone_workload::plan::{Order, Plan, Request, Step};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -63,6 +63,8 @@ struct Kept {
     lost: bool,
     /// The serial number of the board that has answered first, if it has one.
     serial: Option<String>,
+    /// Nobody else is to measure on the board, whatever becomes of the connection.
+    alone: bool,
 }
 
 impl Kept {
@@ -339,22 +341,48 @@ impl Remote {
         Ok(read_response(folder.path())?)
     }
 
-    /// Carries out the order in a folder, by the open connection or a new one.
+    /// Carries out the order in a folder.
     fn carry_out_as(&self, folder: &Path, context: &BoardContext) -> Result<(), Failed> {
+        self.by_connection(context, |connection| connection.order(folder, context))
+    }
+
+    /// Does something by the open connection or a new one, once nobody else measures on the board if that is to be.
+    fn by_connection(
+        &self,
+        context: &BoardContext,
+        act: impl FnOnce(&mut Connection) -> Result<(), Failed>,
+    ) -> Result<(), Failed> {
         context.check()?;
-        let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept();
         // The runner of a connection that was cut takes this lab for gone soon; who measures on that machine by then
         // has a cell's time.
         let patience = if kept.lost { CELL_LIMIT } else { Duration::ZERO };
-        let done = match kept.open.take() {
+        let connection = match kept.open.take() {
             Some(connection) => Ok(connection),
             None => self.connect(patience, context).and_then(|connection| kept.known(connection, &*self.client)),
-        }
-        .and_then(|mut connection| connection.order(folder, context).map(|()| connection));
+        };
+        let done = connection.and_then(|mut connection| {
+            if kept.alone {
+                connection.take(context)?;
+            }
+            act(&mut connection).map(|()| connection)
+        });
         // Whatever went wrong, nobody knows what the other side still says of it.
         kept.lost = done.as_ref().is_err_and(|failed| failed.lost);
         kept.open = Some(done?);
         Ok(())
+    }
+
+    /// Lets others measure on the board again. A connection over which that cannot be said is ended, which says it.
+    fn release(&self) {
+        let mut kept = self.kept();
+        kept.alone = false;
+        let open = kept.open.take();
+        kept.open = open.and_then(|mut connection| connection.release(&self.context).ok().map(|()| connection));
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -377,7 +405,7 @@ impl Transport for Remote {
         let beat = BEAT.as_secs().to_string();
         let own = [("board.name", &*self.name), ("board.host", self.client.board()), ("board.heartbeat_s", &beat)];
         facts.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        let kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept();
         let serial = kept.open.as_ref().and_then(Connection::serial);
         facts.extend(serial.map(|serial| ("board.serial".to_owned(), serial.to_owned())));
         drop(kept);
@@ -406,6 +434,15 @@ impl Transport for Remote {
 
     fn carry_out(&self, _after: &[Step], folder: &Path) -> Result<(), Failed> {
         self.carry_out_as(folder, &self.context)
+    }
+
+    fn alone(&self) -> Result<Undisturbed<'_>> {
+        self.kept().alone = true;
+        let undisturbed = Undisturbed::until(|| self.release());
+        match self.by_connection(&self.context, |_| Ok(())) {
+            Err(failed) if !failed.lost => Err(failed.into()),
+            _ => Ok(undisturbed),
+        }
     }
 
     fn await_fitness(&self) -> Result<(), Failed> {
@@ -450,10 +487,14 @@ impl Transport for Remote {
 
     fn clean(&self, plan: &Plan) {
         let Some(directory) = &plan.volume.directory else { return };
-        if self.connection.lock().unwrap_or_else(PoisonError::into_inner).lost {
+        let mut kept = self.kept();
+        if kept.lost {
             // The next cell's preparation does it, should the board come back.
             return;
         }
+        // By a new connection it is done at once: whoever interrupts a cell does not wait for those of others.
+        kept.alone &= kept.open.is_some();
+        drop(kept);
         // Not as the run is: what the user interrupts leaves nothing, either.
         let context = BoardContext { cancelled: Arc::default(), wakes: None, ..self.context.clone() };
         let paths = |names: &[&str]| -> String {

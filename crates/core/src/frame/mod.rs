@@ -59,8 +59,14 @@ pub enum Frame {
     PutBack(String),
     /// To the runner: a journal's name, and its lines, which are not known to be put back.
     Left(String, String),
-    /// From the runner: what it waits for before it carries out an order.
+    /// From the runner: what it waits for before the machine is the lab's alone.
     Waits(String),
+    /// From the runner: nobody else measures on the machine from now on.
+    Taken,
+    /// To the runner: nobody else is to measure on the machine. The answer is that it waits, that it is taken, or both.
+    Take,
+    /// To the runner: others may measure on the machine again.
+    Release,
 }
 
 impl Frame {
@@ -78,6 +84,9 @@ impl Frame {
             Frame::PutBack(_) => 10,
             Frame::Left(..) => 11,
             Frame::Waits(_) => 12,
+            Frame::Taken => 13,
+            Frame::Take => 14,
+            Frame::Release => 15,
         }
     }
 
@@ -90,6 +99,7 @@ impl Frame {
             Frame::Failed(text) | Frame::Waits(text) => text.clone().into_bytes(),
             Frame::More(bytes) => bytes.clone(),
             Frame::Beat | Frame::Go | Frame::Done | Frame::Noted => Vec::new(),
+            Frame::Taken | Frame::Take | Frame::Release => Vec::new(),
             Frame::File(name, bytes) => named(name, bytes),
             Frame::Hello(name, text) | Frame::Setting(name, text) | Frame::Left(name, text) => {
                 named(name, text.as_bytes())
@@ -187,6 +197,9 @@ impl Frames {
             },
             (11, content) => text(content).map(|(name, text)| Frame::Left(name, text)).ok_or_else(damaged)?,
             (12, text) => Frame::Waits(String::from_utf8(text).map_err(|_| damaged())?),
+            (13, empty) if empty.is_empty() => Frame::Taken,
+            (14, empty) if empty.is_empty() => Frame::Take,
+            (15, empty) if empty.is_empty() => Frame::Release,
             _ => return Err(damaged()),
         }))
     }
@@ -236,6 +249,9 @@ mod tests {
             Frame::PutBack("lab-1.journal".into()),
             Frame::Left("lab-1.journal".into(), "{}\n{}\n".into()),
             Frame::Waits("another run".into()),
+            Frame::Taken,
+            Frame::Take,
+            Frame::Release,
         ]
     }
 

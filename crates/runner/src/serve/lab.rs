@@ -2,6 +2,7 @@
 
 use pocketstone_core::Result;
 use pocketstone_core::frame::{BEAT, Frame, Frames, SILENCE};
+use pocketstone_probe::alone::Alone;
 use pocketstone_probe::lab_copy::Said;
 use pocketstone_probe::serial::serial;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -26,6 +27,8 @@ pub enum Event {
     Ended,
     /// A child says something that is for the lab.
     Told(Said),
+    /// The name that was waited for is this process's, or cannot be had.
+    Alone(Result<Alone>),
 }
 
 /// The lab at the other end of standard input and output.
@@ -88,6 +91,13 @@ impl Lab {
         std::thread::spawn(move || told(child).all(|said| events.send(Event::Told(said)).is_ok()));
     }
 
+    /// Has it be an event that a name is free, and this process's. Nobody has to await that: the thread that waits ends
+    /// with this process, and gives the name back.
+    pub fn await_alone(&self, name: &'static str) {
+        let events = self.sender.clone();
+        std::thread::spawn(move || events.send(Event::Alone(Alone::wait(name))));
+    }
+
     /// Has the end of a child be an event. The child remains to be waited for.
     pub fn await_end(&self, child: &Child) {
         let ended = self.sender.clone();
@@ -144,7 +154,7 @@ mod tests {
             used.tv_sec * 1000 + used.tv_nsec / 1_000_000
         };
         let before = used_ms();
-        let given = crate::serve::order(&mut lab, std::path::Path::new("/nowhere")).unwrap();
+        let given = crate::serve::order(&mut lab, std::path::Path::new("/nowhere"), &mut None).unwrap();
         assert_eq!(given, Some(BTreeSet::new()));
         assert!(said.join().unwrap());
         let used = used_ms() - before;

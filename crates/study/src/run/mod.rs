@@ -293,14 +293,15 @@ pub fn run(
         let begin = Instant::now();
         let steps = cell.plan.steps();
         // What cannot be prepared once is not tried again for every cell that starts from it.
-        let result = match broken.iter().find(|(s, _)| *s == steps) {
+        let measured = match broken.iter().find(|(s, _)| *s == steps) {
             Some((_, failed)) => Err(without_state(failed)),
-            None => board.measure(&cell.plan).and_then(|measured| match database(cell) {
-                Some(spec) => Ok(traces.check(spec, measured)?),
-                None => Ok(measured),
-            }),
+            None => board.measure(&cell.plan),
         };
-        let waited = result.as_ref().map_or(Duration::ZERO, |measured| measured.waited);
+        let waited = measured.as_ref().map_or_else(|failed| failed.waited, |measured| measured.waited);
+        let result = measured.and_then(|measured| match database(cell) {
+            Some(spec) => Ok(traces.check(spec, measured)?),
+            None => Ok(measured),
+        });
         (result, begin.elapsed().saturating_sub(waited).as_secs_f64() * 1000.0)
     };
     let outcome = in_parallel(
@@ -364,7 +365,7 @@ fn without_state(failed: &Failed) -> Failed {
         Some(cure) => error.hint(cure),
         None => error,
     };
-    Failed { error, console: failed.console.clone(), lost: failed.lost }
+    Failed { console: failed.console.clone(), lost: failed.lost, ..error.into() }
 }
 
 /// Stores what became of a cell, and what its measurement lacks.
