@@ -145,7 +145,7 @@ pub fn difference(profile: &Profile, manifest: &Manifest, context: &BoardContext
 
 fn pack(manifest: &Manifest, root: &Path, file: &Path) -> Result<()> {
     let failed = || format!("cannot write {}", file.display());
-    let lists = temporary_folder()?;
+    let lists = temporary_folder().map_err(|e| Error::user(failed()).because(e))?;
     let text =
         serde_json::to_vec_pretty(manifest).map_err(|e| Error::bug("a manifest is not valid JSON").because(e))?;
     fs::write(lists.path().join(MANIFEST), text).user(failed)?;

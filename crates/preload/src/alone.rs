@@ -4,7 +4,7 @@
 //! Signals are kept off meanwhile: a handler that unmaps, too, would wait for the very thread that it has interrupted.
 //! A child of fork(2) has the table and no other threads: so the one that forks is alone, too.
 
-use crate::process::is_stopped;
+use crate::raw::is_stopped;
 use crate::{mounts, raw};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

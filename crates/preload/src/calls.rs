@@ -2,7 +2,7 @@
 //!
 //! `C-unwind`: a thread that is cancelled here is unwound through these frames. Nothing in them wants to be dropped.
 
-use crate::process::stop;
+use crate::raw::stop;
 use crate::report::{count, count_sync, write as write_report};
 use crate::transfer::{Call, Progress, direct, durable, failed, look_at_limits};
 use crate::ways::{Direction, Way};
@@ -163,7 +163,7 @@ unsafe extern "C-unwind" fn __pread64_chk(fd: c_int, place: *mut c_void, bytes: 
 /// this is an append: of a file whose end is leased that size is the end of the room, so it asks again before.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pwritev2(fd: c_int, parts: *const c_void, count: c_int, at: i64, flags: c_int) -> isize {
-    if flags & libc::RWF_APPEND != 0 && process::state().is_some() && !process::is_stopped() {
+    if flags & libc::RWF_APPEND != 0 && process::state().is_some() && !crate::raw::is_stopped() {
         raw::ask_size(fd);
     }
     let arguments = [fd as usize, parts as usize, count as usize, at as usize, 0, flags as usize];

@@ -9,8 +9,8 @@
 use crate::alone;
 use crate::mappings::{Mappings, Part, WORDS};
 use crate::mounts;
-use crate::process::{is_stopped, state};
-use crate::raw::{self, Errno, Identity};
+use crate::process::state;
+use crate::raw::{self, Errno, Identity, is_stopped};
 use crate::report::count_mapping;
 use crate::symbols::in_libc;
 use crate::transfer::{failed, undisturbed};

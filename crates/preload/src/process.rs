@@ -6,7 +6,7 @@ use crate::mounts::{self, Mounts};
 use crate::raw;
 use crate::ways::Counts;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, Ordering};
 use pocketstone_lease::Session;
 
 /// What a process knows: memory that is zeros at first, and zeros again in a child. Zeros: nothing.
@@ -41,24 +41,10 @@ pub fn state() -> Option<&'static State> {
     unsafe { STATE.load(Ordering::Acquire).as_ref() }
 }
 
-/// The process has given up system calls that this library makes.
-static STOPPED: AtomicBool = AtomicBool::new(false);
-
-/// From now on everything goes by the kernel, with the one system call that the program asks for.
-pub fn stop() {
-    STOPPED.store(true, Ordering::Relaxed);
-}
-
-/// Whether everything goes by the kernel.
-#[inline]
-pub fn is_stopped() -> bool {
-    STOPPED.load(Ordering::Relaxed)
-}
-
 /// From now on all goes by the kernel; with a single thread, nothing of a volume is mapped any more either: another one
 /// could be using it.
 pub fn leave() {
-    stop();
+    raw::stop();
     if let Some(state) = state().filter(|_| raw::is_single() && mounts::is_owner()) {
         // SAFETY: no call of this thread runs, others there are none, and every one from now on finds that it is
         // stopped. Sessions are never dropped.

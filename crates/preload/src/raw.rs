@@ -4,7 +4,7 @@ use core::arch::asm;
 use core::ffi::{c_char, c_int, c_long, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::null;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// libc's `__libc_single_threaded`, where it has one.
 static SINGLE: AtomicPtr<c_char> = AtomicPtr::new(null::<c_char>().cast_mut());
@@ -12,6 +12,20 @@ static SINGLE: AtomicPtr<c_char> = AtomicPtr::new(null::<c_char>().cast_mut());
 /// From now on it is known whether there is one thread.
 pub fn look_at_threads_by(single: *mut c_char) {
     SINGLE.store(single, Ordering::Relaxed);
+}
+
+/// The process has given up system calls that this library makes.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// From now on everything goes by the kernel, with the one system call that the program asks for.
+pub fn stop() {
+    STOPPED.store(true, Ordering::Relaxed);
+}
+
+/// Whether everything goes by the kernel.
+#[inline]
+pub fn is_stopped() -> bool {
+    STOPPED.load(Ordering::Relaxed)
 }
 
 /// Whether there is but one thread, which nobody can cancel.
@@ -312,7 +326,7 @@ pub fn is_mapped(start: usize, bytes: usize) -> bool {
 
 /// Lets others run for so many nanoseconds, less than a second; not where the program has given up such calls.
 pub fn pause(ns: i64) {
-    if crate::process::is_stopped() {
+    if is_stopped() {
         return (0..ns / 32).for_each(|_| core::hint::spin_loop());
     }
     let time = libc::timespec { tv_sec: 0, tv_nsec: ns };

@@ -1,6 +1,7 @@
 //! What went which way, counted if it is asked for, and written at the end of the process.
 
-use crate::process::{State, is_stopped, state};
+use crate::process::{State, state};
+use crate::raw::is_stopped;
 use crate::ways::{Count, Counts, Direction, REASONS, Way};
 use crate::{mounts, raw, trust};
 use core::ffi::{CStr, c_int};

@@ -3,8 +3,8 @@
 use crate::descriptors::{Descriptor, Known};
 use crate::events::Proof;
 use crate::mounts;
-use crate::process::{State, is_stopped, state};
-use crate::raw::{self, Errno};
+use crate::process::{State, state};
+use crate::raw::{self, Errno, is_stopped};
 use crate::report::count;
 use crate::trust;
 use crate::ways::{Direction, Reason, Way};

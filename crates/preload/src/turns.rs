@@ -19,8 +19,8 @@ const CALLS_MOST: usize = 1 << 15;
 const LOOKS: u32 = 200;
 /// How long they are let run between two looks, and how often: as long as a direct call usually takes by far.
 const SHORT: (i64, u32) = (20_000, 1000);
-/// The same for one that takes longer: cold pages, questions to the server, which has 4 s for each. What takes more than
-/// 10 s does not come back: a handler has jumped out of it, or its thread was cancelled.
+/// The same for one that takes longer: cold pages, questions to the server, which has 4 s for each. What takes more
+/// than 10 s does not come back: a handler has jumped out of it, or its thread was cancelled.
 const LONG: (i64, u32) = (1_000_000, 10_000);
 
 /// The turn of one number's offset. Zeros: nobody's.

@@ -279,7 +279,7 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, "text").unwrap();
         assert_eq!(examined(&file).unwrap().1.unwrap(), [(0, 4)]);
-        fs::set_permissions(&file, Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o000)).unwrap();
         // Root reads all but what nobody reads.
         let root = rustix::process::geteuid().is_root();
         let unreadable = if root { PathBuf::from("/sys/bus/platform/drivers_probe") } else { file };
