@@ -85,6 +85,8 @@ pub struct Number {
     opened: Opened,
     /// Whose turn it is with the offset.
     pub turn: Turn,
+    /// Where the last direct call has left the offset, and 1; 0: somebody else has moved it since, or may have.
+    left: AtomicU64,
 }
 
 /// What had happened before a number came to be open.
@@ -119,6 +121,7 @@ impl Number {
         self.opened.shared.store(before.shared, Ordering::SeqCst);
         self.opened.copies.store(before.copies, Ordering::SeqCst);
         self.opened.closes.store(quiet + 1, Ordering::SeqCst);
+        self.moved();
     }
 
     /// The number was open when the program began, and its open file may be others', too.
@@ -150,6 +153,24 @@ impl Number {
     #[inline]
     pub fn is_copied(&self) -> bool {
         self.copied.load(Ordering::SeqCst) > self.opened.copies.load(Ordering::SeqCst)
+    }
+
+    /// A direct call has left the offset here.
+    #[inline]
+    pub fn left_at(&self, offset: i64) {
+        self.left.store(offset as u64 + 1, Ordering::Relaxed);
+    }
+
+    /// The offset is moved by another call, or the number is another file's.
+    #[inline]
+    pub fn moved(&self) {
+        self.left.store(0, Ordering::Relaxed);
+    }
+
+    /// Where the offset probably is: a signal handler that is at it now may move it.
+    #[inline]
+    pub fn offset(&self) -> Option<u64> {
+        self.left.load(Ordering::Relaxed).checked_sub(1).filter(|_| !self.is_copied())
     }
 
     /// What counts for a number that is made a copy of this one; `None`: it was not seen how this one was opened.

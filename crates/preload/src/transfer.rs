@@ -363,6 +363,7 @@ impl Ready {
         let Ok(end) = raw::advance(call.fd, bytes as i64) else {
             return Progress::Untouched(Way::Kernel(Reason::Offset));
         };
+        self.descriptor.number.left_at(end);
         // Also if a handler has moved it since it was looked at: what was claimed is this call's.
         let (call, at) = (&Call { bytes, ..*call }, end - bytes as i64);
         // SAFETY: the caller's promise.
@@ -379,6 +380,7 @@ impl Ready {
         };
         let moved = *result.as_ref().unwrap_or(&0);
         if moved < bytes {
+            self.descriptor.number.moved();
             settle(call.fd, end, at + moved as i64);
         }
         count(call.direction, way, moved);
@@ -396,8 +398,11 @@ impl Ready {
             self.note(call, Outcome::Kernel(why));
             Way::Mount(why)
         })?;
-        let at = raw::advance(call.fd, 0).map_err(|_| Way::Kernel(Reason::Offset))?;
-        let left = size.saturating_sub(at.unsigned_abs());
+        let at = match self.descriptor.number.offset() {
+            Some(at) => at,
+            None => raw::advance(call.fd, 0).map_err(|_| Way::Kernel(Reason::Offset))?.unsigned_abs(),
+        };
+        let left = size.saturating_sub(at);
         Ok(call.bytes.min(usize::try_from(left).unwrap_or(usize::MAX)))
     }
 
@@ -426,6 +431,7 @@ impl Ready {
     /// As of the call.
     #[inline]
     unsafe fn at_end(&self, call: &Call) -> Progress {
+        self.descriptor.number.moved();
         let before = if self.is_read_too() { raw::advance(call.fd, 0).ok() } else { None };
         // SAFETY: the caller's promise.
         match unsafe { self.append(call) } {

@@ -410,8 +410,12 @@ unsafe fn moving<const N: usize>(numbers: [usize; N], call: impl FnOnce() -> isi
     // With one thread nobody else is at an offset; and where it is not known how a number was opened, or others have
     // the open file, too, no call at it is direct.
     let counted = numbers.map(|fd| {
-        let state = own_state().filter(|_| !raw::is_single())?;
+        let state = own_state()?;
         let number = &number(state, fd)?.number;
+        number.moved();
+        if raw::is_single() {
+            return None;
+        }
         (number.is_own(&state.watch) && number.turn.enter(&state.watch.moving)).then_some(number)
     });
     let forks = FORKS.load(Ordering::Relaxed);

@@ -91,6 +91,55 @@ assert os.read(fd, 97) == b''
     volume.end();
 }
 
+/// The one call moves the offset. Wherever the program has put it in between, it reads from there.
+#[test]
+fn a_read_at_the_offset_is_one_call_of_the_kernel() {
+    let python = or_skip!(program("python3", "python3"));
+    let strace = or_skip!(program("strace", "strace"));
+    let place = or_skip!(storing());
+    let volume = place.volume(&["-o", "preload=append"]);
+    let script = "
+import os
+data = os.urandom(400_000)
+open('file', 'wb').write(data)
+fd = os.open('file', os.O_RDONLY)
+def move(to):
+    if to % 4 == 0: os.lseek(fd, to, os.SEEK_SET)
+    elif to % 4 == 1: os.lseek(fd, to - len(data), os.SEEK_END)
+    elif to % 4 == 2: os.lseek(fd, to - os.lseek(fd, 0, os.SEEK_CUR), os.SEEK_CUR)
+    else:
+        other = os.dup(fd)
+        os.lseek(other, to - 8, os.SEEK_SET)
+        os.readv(other, [bytearray(3), bytearray(5)])
+        os.close(other)
+for n in range(4000): assert os.read(fd, 97) == data[n * 97:][:97], n
+for n in range(1000):
+    at = (n * 7919) % (len(data) - 8) + 8
+    move(at)
+    for bytes in 50, 97, 1, 4096:
+        assert os.read(fd, bytes) == data[at:][:bytes], (n, at)
+        at = min(at + bytes, len(data))
+    if n % 3 == 0: assert os.read(fd, 200_000) == data[at:][:200_000], (n, at)
+os.close(fd)
+fd = os.open('file', os.O_RDONLY)
+print('NOW', flush=True)
+for n in range(4000): assert os.read(fd, 97) == data[n * 97:][:97], n
+print('DONE', flush=True)
+";
+    let (report, log) = (Report::at(place.path("report")), place.path("calls"));
+    let mut traced = report.run(&strace);
+    traced.args(["-f", "-o"]).arg(&log).arg(&python).args(["-c", script]);
+    run(traced.current_dir(volume.path())).ends_with(0);
+    let calls = fs::read_to_string(log).expect("a log");
+    let (_, reading) = calls.split_once("NOW").expect("a mark");
+    let (reading, _) = reading.split_once("DONE").expect("a mark");
+    let seeks = reading.lines().filter(|line| line.contains("lseek(")).count();
+    if report.text().contains("descriptors: trusted") {
+        assert!((3900..4010).contains(&seeks), "{seeks} of 4000 reads: {}", report.text());
+    }
+    volume.end();
+}
+
 /// Threads of one process use one offset in all ways that libc has, directly and by the kernel, while the file is
 /// shared, copied, or others are opened and closed.
 #[test]

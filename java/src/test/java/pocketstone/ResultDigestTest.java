@@ -25,8 +25,9 @@ class ResultDigestTest {
     /** The digests were folded by hand with Python's integers from the description. */
     @Test
     void known_digests_are_made() throws Exception {
-        // crates/workload/src/database/result.rs has the same one.
+        // crates/workload/src/database/result.rs has the same two.
         assertEquals("c326eeab0e941794", of(-1, "abcdefghi", null, 0.5));
+        assertEquals("048ffd49a9743be5", of("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTU"));
         assertEquals("8a325449956a46e1", of(-(1L << 53) + 1, Long.MIN_VALUE, "grüße€"));
         ResultDigest digest = new ResultDigest();
         digest.row(2);
