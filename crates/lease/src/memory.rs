@@ -5,7 +5,7 @@ use rustix::io::Result;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::null_mut;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A mapping, which goes with this value.
 pub(crate) struct Memory {
@@ -79,11 +79,9 @@ impl Memory {
     }
 
     /// Has the kernel map bytes of the mapping to be stored to, at once: a fault for each page takes longer.
-    pub fn expect_stores(&self, place: *const u8, bytes: usize) {
-        const PAGE: u64 = 4096;
-        let at = self.offset(place);
-        let (from, to) = (at / PAGE * PAGE, (at + bytes as u64).next_multiple_of(PAGE).min(self.bytes as u64));
-        let Some(place) = self.place(from, to - from) else { return };
+    fn expect_stores(&self, from: u64, to: u64) {
+        let to = to.min(self.bytes as u64);
+        let Some(place) = to.checked_sub(from).and_then(|bytes| self.place(from, bytes)) else { return };
         // SAFETY: the range lies in the mapping; what it holds stays. Kernels that cannot do that say so.
         let _ = unsafe { rustix::mm::madvise(place.cast(), (to - from) as usize, Advice::LinuxPopulateWrite) };
     }
@@ -98,20 +96,60 @@ impl Memory {
     }
 }
 
+/// What of a mapping has been made ready for stores. To ask for a page that is there costs a fifth of what one costs that
+/// is not, and files mostly get space that others had before.
+pub(crate) struct Ready {
+    /// A bit for each [`Ready::CHUNK`].
+    bits: Memory,
+}
+
+impl Ready {
+    const CHUNK: u64 = 64 << 10;
+
+    /// Nothing of so many bytes.
+    pub fn new(bytes: usize) -> Result<Ready> {
+        let words = (bytes as u64).div_ceil(Self::CHUNK * 64).max(1) as usize;
+        Memory::zeros(words * 8).map(|bits| Ready { bits })
+    }
+
+    /// Makes bytes of a mapping ready, and the chunks around them.
+    pub fn expect_stores(&self, memory: &Memory, place: *const u8, bytes: usize) {
+        let at = memory.offset(place);
+        let end = (at + bytes as u64).div_ceil(Self::CHUNK);
+        let mut from = at / Self::CHUNK;
+        while from < end {
+            let run = (from..end).take_while(|chunk| self.take(*chunk)).count() as u64;
+            if run > 0 {
+                memory.expect_stores(from * Self::CHUNK, (from + run) * Self::CHUNK);
+            }
+            from += run.max(1);
+        }
+    }
+
+    /// Whether a chunk was not ready; it is from now on.
+    fn take(&self, chunk: u64) -> bool {
+        let at = (chunk / 64 * 8) as usize;
+        let bit = 1 << (chunk % 64);
+        at < self.bits.bytes() && self.bits.word(at).fetch_or(bit, Ordering::Relaxed) & bit == 0
+    }
+}
+
 /// Pairs of words in memory of their own, for numbers, which are spread over them: zeros at first. A session is moved
 /// around before it has a place, on stacks that may be small.
 pub(crate) struct Pairs(Memory);
 
 impl Pairs {
-    const PAIRS: usize = 256;
+    const BYTES: usize = 16;
 
-    pub fn new() -> Result<Pairs> {
-        Memory::zeros(Self::PAIRS * 16).map(Pairs)
+    /// So many.
+    pub fn new(pairs: usize) -> Result<Pairs> {
+        Memory::zeros(pairs * Self::BYTES).map(Pairs)
     }
 
     /// The pair of a number.
     pub fn of(&self, number: u64) -> (&AtomicU64, &AtomicU64) {
-        let at = number as usize % Self::PAIRS * 16;
+        let pairs = self.0.bytes() / Self::BYTES;
+        let at = number as usize % pairs * Self::BYTES;
         (self.0.word(at), self.0.word(at + 8))
     }
 }
@@ -140,4 +178,42 @@ pub(crate) fn freeze(file: &OwnedFd) -> Result<()> {
 pub fn reopen(file: BorrowedFd<'_>) -> Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd;
+    use rustix::fs::FallocateFlags;
+
+    /// Where the file has memory: that was asked for, or stored to.
+    fn present(file: &OwnedFd, bytes: u64) -> Vec<(u64, u64)> {
+        use rustix::fs::SeekFrom::{Data, Hole};
+        let (mut parts, mut at) = (Vec::new(), 0);
+        while let Ok(from) = rustix::fs::seek(file, Data(at)) {
+            at = rustix::fs::seek(file, Hole(from)).unwrap();
+            parts.push((from, at));
+            assert!(at <= bytes);
+        }
+        parts
+    }
+
+    #[test]
+    fn what_is_expected_to_be_stored_to_is_made_ready_once_in_chunks() {
+        const BYTES: usize = 1_000_000 / 4096 * 4096;
+        let file = create("ready", BYTES).unwrap();
+        let memory = Memory::map(file.as_fd(), BYTES, true).unwrap();
+        let ready = Ready::new(BYTES).unwrap();
+        let expect = |at: u64, bytes: usize| {
+            ready.expect_stores(&memory, memory.place(at, bytes as u64).unwrap(), bytes);
+            present(&file, BYTES as u64)
+        };
+        assert_eq!(expect(70_000, 10), [(65_536, 131_072)]);
+        assert_eq!(expect(131_071, 2), [(65_536, 196_608)]);
+        // Up to the end, which is no chunk's.
+        assert_eq!(expect(BYTES as u64 - 1, 1), [(65_536, 196_608), (983_040, BYTES as u64)]);
+        // What somebody has taken away since is not asked for again.
+        rustix::fs::fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 65_536, 65_536).unwrap();
+        assert_eq!(expect(0, 200_000), [(0, 65_536), (131_072, 262_144), (983_040, BYTES as u64)]);
+    }
 }

@@ -8,9 +8,12 @@ use std::sync::atomic::Ordering;
 /// Files that were asked for, by inode number: of each its key, and the number of its entry.
 pub(crate) struct Recent(Pairs);
 
+/// So many: more than most programs use at a time, in 64 KiB that are there once they are needed.
+const FILES: usize = 4096;
+
 impl Recent {
     pub fn new() -> Result<Recent> {
-        Pairs::new().map(Recent)
+        Pairs::new(FILES).map(Recent)
     }
 
     pub fn remember(&self, ino: u64, file: File) {
@@ -44,7 +47,7 @@ mod tests {
         recent.remember(7, file(7, 3, 1));
         recent.remember(8, file(8, 1, 2));
         assert_eq!([7, 8, 9].map(|ino| recent.of(ino)), [Some(file(7, 3, 1)), Some(file(8, 1, 2)), None]);
-        let same_place = 7 + 256;
+        let same_place = 7 + FILES as u64;
         recent.remember(same_place, file(same_place, 1, 5));
         assert_eq!([7, same_place].map(|ino| recent.of(ino)), [None, Some(file(same_place, 1, 5))]);
     }

@@ -3,7 +3,7 @@
 use crate::average::Average;
 use crate::direct::{Direct, Outcome, Pieces, Why};
 use crate::inherited::Inherited;
-use crate::memory::{Memory, Pairs};
+use crate::memory::{Memory, Pairs, Ready};
 use crate::message::{self, Lease, Name, Question};
 use crate::recent::Recent;
 use crate::slots::Slots;
@@ -72,6 +72,12 @@ pub struct Lying {
 /// A window in which the kernel may come back so often before a file is left to it.
 const WINDOW_MS: u64 = 100;
 const COMINGS: u64 = 3;
+/// Of so many files at a time that is counted.
+const COUNTED: usize = 1024;
+/// So many appends are worth a lease: by the kernel each takes about a tenth of what it takes to ask for one; and so
+/// many bytes, however large they are.
+const APPENDS_WORTH: u64 = 16;
+const BYTES_WORTH: u64 = 64 << 10;
 /// How long it is left to the kernel then.
 const REST: Duration = Duration::from_secs(1);
 /// How long a server is not asked that did not answer, and how often that doubles: up to a minute.
@@ -88,6 +94,7 @@ pub struct Session {
     table: Memory,
     slots: Option<Slots>,
     region: Memory,
+    ready: Ready,
     flushed: bool,
     settles: bool,
     /// Where records of sizes lie in the region.
@@ -101,6 +108,8 @@ pub struct Session {
     /// By entry: whose they are, and since when and how often the kernel, or others who append, came back: ms << 8, and
     /// a count.
     comings: Pairs,
+    /// By entry: whose it is, and the bytes that were appended by leases since it was asked for one anew.
+    appended: Pairs,
     /// Until when the server, which did not answer, is not asked to free a file: ms << 8, and how often that was so in
     /// a row.
     stalled: AtomicU64,
@@ -161,6 +170,7 @@ impl Session {
             device,
             table: map(table.as_fd(), TABLE_BYTES, false)?,
             region: map(region.as_fd(), bytes, slots.is_some())?,
+            ready: Ready::new(bytes).map_err(Refusal::Failed)?,
             slots,
             flushed: answer.flushed,
             settles: answer.settles,
@@ -170,7 +180,8 @@ impl Session {
             rest: REST,
             recent: Recent::new().map_err(Refusal::Failed)?,
             growth: Average::default(),
-            comings: Pairs::new().map_err(Refusal::Failed)?,
+            comings: Pairs::new(COUNTED).map_err(Refusal::Failed)?,
+            appended: Pairs::new(COUNTED).map_err(Refusal::Failed)?,
             stalled: AtomicU64::new(0),
         })
     }
@@ -288,10 +299,35 @@ impl Session {
         Some(file)
     }
 
+    /// So much more was appended to a file, by its lease.
+    #[inline]
+    fn note_appended(&self, file: File, bytes: u64) {
+        self.growth.add(bytes);
+        let (whose, appended) = self.appended.of(file.index.into());
+        if whose.load(Ordering::Relaxed) == file.key {
+            appended.store(appended.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it is worth asking the server for the end of a file, for such appends. It is, however often others come,
+    /// if the last lease was worth it.
+    fn may_ask_for_end(&self, file: File, bytes: u64) -> bool {
+        let (whose, appended) = self.appended.of(file.index.into());
+        let known = whose.swap(file.key, Ordering::Relaxed) == file.key;
+        let before = appended.swap(0, Ordering::Relaxed);
+        let was_worth_it = known && before >= bytes.saturating_mul(APPENDS_WORTH).min(BYTES_WORTH);
+        if was_worth_it { !self.is_stalled(ms()) } else { self.may_ask(file) }
+    }
+
+    /// Whether the server is not asked just now.
+    fn is_stalled(&self, now_ms: u64) -> bool {
+        now_ms < self.stalled.load(Ordering::Relaxed) >> 8
+    }
+
     /// Whether it is worth asking the server to keep the kernel, or others who append, off a file.
     fn may_ask(&self, file: File) -> bool {
         let now = ms();
-        if now < self.stalled.load(Ordering::Relaxed) >> 8 {
+        if self.is_stalled(now) {
             return false;
         }
         let (whose, comings) = self.comings.of(file.index.into());
@@ -406,7 +442,7 @@ impl Session {
         // SAFETY: the caller's promise.
         match unsafe { direct.append(own, from, bytes, at) } {
             Err(Why::Growth) => {}
-            done => return done.inspect(|_| self.growth.add(bytes as u64)),
+            done => return done.inspect(|_| self.note_appended(file, bytes as u64)),
         }
         let bytes_wanted = bytes as u64;
         if bytes_wanted > LEASE_BYTES_MOST || at.is_some_and(|at| at != direct.own_size()) {
@@ -416,7 +452,7 @@ impl Session {
         // One that is used up is no sign of others.
         let expected = if slots.lease(file.index).is_some() {
             average / 2
-        } else if self.may_ask(file) {
+        } else if self.may_ask_for_end(file, bytes_wanted) {
             self.growth.begin();
             // So that most files need no second one: it costs more than space that is not used.
             average * 2
@@ -428,8 +464,8 @@ impl Session {
         if named(through).is_none_or(|file| lease.ask(file).is_err()) {
             return Err(Why::Leased);
         }
-        direct.expect_appends(own);
+        direct.expect_appends(own, &self.ready);
         // SAFETY: the caller's promise.
-        unsafe { direct.append(own, from, bytes, at) }.inspect(|_| self.growth.add(bytes_wanted))
+        unsafe { direct.append(own, from, bytes, at) }.inspect(|_| self.note_appended(file, bytes_wanted))
     }
 }

@@ -66,6 +66,8 @@ const STORES_MOST: Duration = Duration::from_secs(1);
 const STORES_MARK: u32 = u32::MAX;
 /// What the kernel writes back on its way out brings it back: so it has to go twice.
 const ATTEMPTS: usize = 3;
+/// What a process does directly between two requests takes so many times as long as what others do, and more.
+const PATIENCE: u32 = 10;
 
 /// Whether this kernel lets processes store to files of a mount without it ([`Preload::Write`]). What was stored
 /// through mappings it writes, before Linux 6.16, from copies that it does not wait for when it forgets the pages: such
@@ -254,6 +256,12 @@ impl<V: Mountable> Direct<V> {
         let is_used = shared.volume.use_size_records().is_ok();
         let unused = if is_used { lease.record().give(record) } else { Some(record) };
         unused.into_iter().for_each(|record| shared.files.records.give_back(record, None));
+    }
+
+    /// How many times as long as usual it is worth looking for the next request: where there are processes that store
+    /// without the server, they do most of what they do between two of them.
+    pub fn patience(&self) -> u32 {
+        if self.shared.files.stores.all().is_empty() { 1 } else { PATIENCE }
     }
 
     /// Whether processes store without the server.

@@ -134,6 +134,10 @@ impl<V: Mountable> Filesystem for Served<V> {
         self.options.atomic || self.direct.is_some()
     }
 
+    fn patience(&self) -> u32 {
+        self.direct.as_ref().map_or(1, Direct::patience)
+    }
+
     fn waits(&self, to: &Request, operation: &Operation<'_>) -> bool {
         let at_end = |given: &Write<'_>| given.flags & O_APPEND != 0 && given.how & write::CACHE == 0;
         let appends = self.direct.as_ref().is_some_and(Direct::appends);

@@ -1,6 +1,7 @@
 //! Appending without the kernel, by a lease on the file's end (`tests/append.rs`).
 
 use super::{ATTEMPTS, Direct, LOOKS, Parts, Why};
+use crate::memory::Ready;
 use crate::slots::{Lease, Slots};
 use pocketstone_media::size_record::SIZE_MOST;
 use std::sync::atomic::{Ordering, fence};
@@ -34,11 +35,11 @@ impl Direct<'_> {
     }
 
     /// Prepares for what may be appended by a new lease.
-    pub fn expect_appends(&self, (slots, index): (&Slots, u32)) {
+    pub fn expect_appends(&self, (slots, index): (&Slots, u32), ready: &Ready) {
         let Some(lease) = slots.lease(index) else { return };
         let bytes = usize::try_from(self.entry.leased().saturating_sub(lease.size())).unwrap_or(0);
         // What does not lie anywhere is found out by who stores there.
-        let _ = self.parts(lease.size(), bytes, |place, _, part| self.region.expect_stores(place, part));
+        let _ = self.parts(lease.size(), bytes, |place, _, part| ready.expect_stores(self.region, place, part));
     }
 
     /// Appends all of it or nothing; where. `at`: only there. [`Why::Growth`]: by another lease it may go.

@@ -32,6 +32,11 @@ pub(crate) trait Filesystem: Send + Sync + 'static {
         false
     }
 
+    /// How many times as long as for others a thread looks for the next request before it sleeps.
+    fn patience(&self) -> u32 {
+        1
+    }
+
     /// Whether the answer to this may wait for the kernel, which waits for other answers.
     fn waits(&self, request: &Request, operation: &Operation<'_>) -> bool {
         false

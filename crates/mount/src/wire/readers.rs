@@ -86,6 +86,11 @@ pub(super) struct Patience {
 }
 
 impl Patience {
+    /// So long at most from now on.
+    pub fn set(&mut self, most: Duration) {
+        self.most = most;
+    }
+
     /// Looks for so long at most.
     pub fn new(most: Duration) -> Patience {
         Patience { most, looks: false, at_once: 0 }

@@ -157,7 +157,8 @@ impl Session {
         }
     }
 
-    /// Starts threads that serve, and look for the next request for up to `busy_poll` after one that came as soon.
+    /// Starts threads that serve, and look for the next request for up to `busy_poll`, times
+    /// [`Filesystem::patience`], after one that came as soon.
     /// `ready` gets the connection before the first of them does.
     pub fn serve<F: Filesystem>(
         self,
@@ -336,6 +337,7 @@ impl<F: Filesystem> Thread<F> {
             return Ok(incoming.receive(&self.device)?.map(|bytes| (bytes, &self.device)));
         };
         self.readers.begin();
+        patience.set(self.busy_poll.saturating_mul(self.filesystem.patience()));
         let begin = Instant::now();
         if patience.looks() {
             match patience.look(|| incoming.try_receive(looking)) {

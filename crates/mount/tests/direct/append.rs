@@ -13,6 +13,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
 const MOST: usize = 3 << 20;
 
@@ -149,6 +150,37 @@ fn a_file_that_grows_is_the_same_by_all_ways_after_every_step() {
     }
     let count = |way: &str| ways.get(way).copied().unwrap_or(0);
     assert!(count("append: direct") > 300 && count("write: direct") > 100 && count("read: direct") > 100, "{ways:?}");
+}
+
+#[test]
+fn an_end_that_others_keep_asking_for_is_leased_again_as_long_as_that_is_worth_it() {
+    let ground = or_skip!(storing());
+    let (mounted, volume) = ground.mount(&options(Preload::Append));
+    let Both { kernel, session, direct } = Both::of(&ground.directory().join("file"), Access::Append);
+    let both = Both { kernel, session: session.resting(Duration::from_secs(60)), direct };
+    let mut size = 0;
+    // Whoever is told the size takes the end.
+    let mut append_after_a_look = || {
+        assert_eq!(both.kernel.metadata().unwrap().len(), size);
+        both.append(&[7; 100]).inspect(|_| size += 100)
+    };
+    let mut alone = 0;
+    while append_after_a_look().is_ok() {
+        alone += 1;
+        assert!(alone < 10_000, "a lease for each append");
+    }
+    drop(both);
+    let both = Both::of(&ground.directory().join("other"), Access::Append);
+    let both = Both { session: both.session.resting(Duration::from_secs(60)), ..both };
+    for round in 0..30 {
+        assert_eq!(both.kernel.metadata().unwrap().len(), round * 1600);
+        for n in 0..16 {
+            assert_eq!(both.append(&[7; 100]), Ok(round * 1600 + n * 100));
+        }
+    }
+    drop(both);
+    mounted.unmount().unwrap();
+    close(volume);
 }
 
 #[test]
