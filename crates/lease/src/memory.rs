@@ -79,7 +79,14 @@ impl Memory {
     }
 
     /// Has the kernel map bytes of the mapping to be stored to, at once: a fault for each page takes longer.
-    fn expect_stores(&self, from: u64, to: u64) {
+    pub fn expect_stores(&self, place: *const u8, bytes: usize) {
+        const PAGE: u64 = 4096;
+        let at = self.offset(place);
+        self.populate(at / PAGE * PAGE, (at + bytes as u64).next_multiple_of(PAGE));
+    }
+
+    /// The same of whole pages, as far as they are there.
+    fn populate(&self, from: u64, to: u64) {
         let to = to.min(self.bytes as u64);
         let Some(place) = to.checked_sub(from).and_then(|bytes| self.place(from, bytes)) else { return };
         // SAFETY: the range lies in the mapping; what it holds stays. Kernels that cannot do that say so.
@@ -96,8 +103,8 @@ impl Memory {
     }
 }
 
-/// What of a mapping has been made ready for stores. To ask for a page that is there costs a fifth of what one costs that
-/// is not, and files mostly get space that others had before.
+/// Which parts of a mapping have been made ready for stores, and stay so, as memory does. Asking for a page that is
+/// there costs a fifth of asking for one that is not, and files mostly get space that others had before.
 pub(crate) struct Ready {
     /// A bit for each [`Ready::CHUNK`].
     bits: Memory,
@@ -120,7 +127,7 @@ impl Ready {
         while from < end {
             let run = (from..end).take_while(|chunk| self.take(*chunk)).count() as u64;
             if run > 0 {
-                memory.expect_stores(from * Self::CHUNK, (from + run) * Self::CHUNK);
+                memory.populate(from * Self::CHUNK, (from + run) * Self::CHUNK);
             }
             from += run.max(1);
         }
@@ -136,20 +143,16 @@ impl Ready {
 
 /// Pairs of words in memory of their own, for numbers, which are spread over them: zeros at first. A session is moved
 /// around before it has a place, on stacks that may be small.
-pub(crate) struct Pairs(Memory);
+pub(crate) struct Pairs<const N: usize>(Memory);
 
-impl Pairs {
-    const BYTES: usize = 16;
-
-    /// So many.
-    pub fn new(pairs: usize) -> Result<Pairs> {
-        Memory::zeros(pairs * Self::BYTES).map(Pairs)
+impl<const N: usize> Pairs<N> {
+    pub fn new() -> Result<Pairs<N>> {
+        Memory::zeros(N * 16).map(Pairs)
     }
 
     /// The pair of a number.
     pub fn of(&self, number: u64) -> (&AtomicU64, &AtomicU64) {
-        let pairs = self.0.bytes() / Self::BYTES;
-        let at = number as usize % pairs * Self::BYTES;
+        let at = number as usize % N * 16;
         (self.0.word(at), self.0.word(at + 8))
     }
 }
@@ -203,6 +206,8 @@ mod tests {
         const BYTES: usize = 1_000_000 / 4096 * 4096;
         let file = create("ready", BYTES).unwrap();
         let memory = Memory::map(file.as_fd(), BYTES, true).unwrap();
+        // SAFETY: the range is the mapping, which holds nothing yet.
+        unsafe { rustix::mm::madvise(memory.base.cast(), BYTES, Advice::LinuxNoHugepage).unwrap() };
         let ready = Ready::new(BYTES).unwrap();
         let expect = |at: u64, bytes: usize| {
             ready.expect_stores(&memory, memory.place(at, bytes as u64).unwrap(), bytes);

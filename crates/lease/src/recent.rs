@@ -6,14 +6,14 @@ use rustix::io::Result;
 use std::sync::atomic::Ordering;
 
 /// Files that were asked for, by inode number: of each its key, and the number of its entry.
-pub(crate) struct Recent(Pairs);
+pub(crate) struct Recent(Pairs<FILES>);
 
 /// So many: more than most programs use at a time, in 64 KiB that are there once they are needed.
 const FILES: usize = 4096;
 
 impl Recent {
     pub fn new() -> Result<Recent> {
-        Pairs::new(FILES).map(Recent)
+        Pairs::new().map(Recent)
     }
 
     pub fn remember(&self, ino: u64, file: File) {

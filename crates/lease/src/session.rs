@@ -72,12 +72,15 @@ pub struct Lying {
 /// A window in which the kernel may come back so often before a file is left to it.
 const WINDOW_MS: u64 = 100;
 const COMINGS: u64 = 3;
-/// Of so many files at a time that is counted.
+/// How often others may come to the end of a file in that time when each lease was worth it. What it costs them is
+/// bounded all the same.
+const COMINGS_WORTH: u64 = 16;
+/// For so many files at a time these are counted.
 const COUNTED: usize = 1024;
-/// So many appends are worth a lease: by the kernel each takes about a tenth of what it takes to ask for one; and so
-/// many bytes, however large they are.
+/// So many appends are worth a lease: by the kernel each takes about a tenth of what it takes to ask for one; or so
+/// many bytes, however few appends they are.
 const APPENDS_WORTH: u64 = 16;
-const BYTES_WORTH: u64 = 64 << 10;
+const BYTES_WORTH: u64 = 1 << 20;
 /// How long it is left to the kernel then.
 const REST: Duration = Duration::from_secs(1);
 /// How long a server is not asked that did not answer, and how often that doubles: up to a minute.
@@ -94,7 +97,8 @@ pub struct Session {
     table: Memory,
     slots: Option<Slots>,
     region: Memory,
-    ready: Ready,
+    /// Of a region that is memory: of another one the kernel protects pages anew whenever it has written them back.
+    ready: Option<Ready>,
     flushed: bool,
     settles: bool,
     /// Where records of sizes lie in the region.
@@ -107,9 +111,11 @@ pub struct Session {
     growth: Average,
     /// By entry: whose they are, and since when and how often the kernel, or others who append, came back: ms << 8, and
     /// a count.
-    comings: Pairs,
+    comings: Pairs<COUNTED>,
+    /// The same of those who came to the end after a lease that was worth it.
+    worth: Pairs<COUNTED>,
     /// By entry: whose it is, and the bytes that were appended by leases since it was asked for one anew.
-    appended: Pairs,
+    appended: Pairs<COUNTED>,
     /// Until when the server, which did not answer, is not asked to free a file: ms << 8, and how often that was so in
     /// a row.
     stalled: AtomicU64,
@@ -170,7 +176,7 @@ impl Session {
             device,
             table: map(table.as_fd(), TABLE_BYTES, false)?,
             region: map(region.as_fd(), bytes, slots.is_some())?,
-            ready: Ready::new(bytes).map_err(Refusal::Failed)?,
+            ready: if answer.settles { Some(Ready::new(bytes).map_err(Refusal::Failed)?) } else { None },
             slots,
             flushed: answer.flushed,
             settles: answer.settles,
@@ -180,8 +186,9 @@ impl Session {
             rest: REST,
             recent: Recent::new().map_err(Refusal::Failed)?,
             growth: Average::default(),
-            comings: Pairs::new(COUNTED).map_err(Refusal::Failed)?,
-            appended: Pairs::new(COUNTED).map_err(Refusal::Failed)?,
+            comings: Pairs::new().map_err(Refusal::Failed)?,
+            worth: Pairs::new().map_err(Refusal::Failed)?,
+            appended: Pairs::new().map_err(Refusal::Failed)?,
             stalled: AtomicU64::new(0),
         })
     }
@@ -309,34 +316,34 @@ impl Session {
         }
     }
 
-    /// Whether it is worth asking the server for the end of a file, for such appends. It is, however often others come,
-    /// if the last lease was worth it.
+    /// Whether it is worth asking the server for the end of a file, for such appends. It is more often, although others
+    /// come, if the last lease was worth it.
     fn may_ask_for_end(&self, file: File, bytes: u64) -> bool {
         let (whose, appended) = self.appended.of(file.index.into());
         let known = whose.swap(file.key, Ordering::Relaxed) == file.key;
         let before = appended.swap(0, Ordering::Relaxed);
         let was_worth_it = known && before >= bytes.saturating_mul(APPENDS_WORTH).min(BYTES_WORTH);
-        if was_worth_it { !self.is_stalled(ms()) } else { self.may_ask(file) }
-    }
-
-    /// Whether the server is not asked just now.
-    fn is_stalled(&self, now_ms: u64) -> bool {
-        now_ms < self.stalled.load(Ordering::Relaxed) >> 8
+        if was_worth_it { self.may_come(&self.worth, file, COMINGS_WORTH) } else { self.may_ask(file) }
     }
 
     /// Whether it is worth asking the server to keep the kernel, or others who append, off a file.
     fn may_ask(&self, file: File) -> bool {
+        self.may_come(&self.comings, file, COMINGS)
+    }
+
+    /// Counts that others came, and says whether that was not too often: `most` times in [`WINDOW_MS`].
+    fn may_come(&self, comings: &Pairs<COUNTED>, file: File, most: u64) -> bool {
         let now = ms();
-        if self.is_stalled(now) {
+        if now < self.stalled.load(Ordering::Relaxed) >> 8 {
             return false;
         }
-        let (whose, comings) = self.comings.of(file.index.into());
+        let (whose, comings) = comings.of(file.index.into());
         // What came back to the file that had the entry before says nothing of this one.
         let known = whose.swap(file.key, Ordering::Relaxed) == file.key;
         let word = if known { comings.load(Ordering::Relaxed) } else { 0 };
         let (since, count) = (word >> 8, word & 0xFF);
         let age = now.wrapping_sub(since);
-        let next = if count >= COMINGS {
+        let next = if count >= most {
             if u128::from(age) < self.rest.as_millis() {
                 return false;
             }
@@ -345,7 +352,7 @@ impl Session {
             now << 8 | 1
         } else {
             // When it rests, it does so from now on.
-            (if count + 1 == COMINGS { now } else { since }) << 8 | (count + 1)
+            (if count + 1 == most { now } else { since }) << 8 | (count + 1)
         };
         comings.store(next, Ordering::Relaxed);
         true
@@ -464,7 +471,7 @@ impl Session {
         if named(through).is_none_or(|file| lease.ask(file).is_err()) {
             return Err(Why::Leased);
         }
-        direct.expect_appends(own, &self.ready);
+        direct.expect_appends(own, self.ready.as_ref());
         // SAFETY: the caller's promise.
         unsafe { direct.append(own, from, bytes, at) }.inspect(|_| self.note_appended(file, bytes_wanted))
     }

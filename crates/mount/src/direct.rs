@@ -24,9 +24,11 @@ use pocketstone_lease::{LEASE_BYTES_MOST, Slots};
 use pocketstone_media::marked;
 use pocketstone_vfs::{Ino, Statfs};
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 use server::Server;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use turns::Turns;
@@ -48,6 +50,8 @@ struct Shared<V: Mountable> {
     appends: bool,
     /// What is stored, and flushed where that is so, is durable.
     settles: bool,
+    /// When a process that stores directly asked last, in ms of [`now_ms`]; 0: never.
+    asked_ms: AtomicU64,
     /// What they have mapped; `None`: they map nothing.
     mappings: Option<Mappings<Open<V>>>,
 }
@@ -66,8 +70,10 @@ const STORES_MOST: Duration = Duration::from_secs(1);
 const STORES_MARK: u32 = u32::MAX;
 /// What the kernel writes back on its way out brings it back: so it has to go twice.
 const ATTEMPTS: usize = 3;
-/// What a process does directly between two requests takes so many times as long as what others do, and more.
+/// What a process does directly between two requests takes so many times as long as what others do, or longer.
 const PATIENCE: u32 = 10;
+/// As long as a process that stores directly has asked within this time.
+const ASKED_MS: u64 = 1000;
 
 /// Whether this kernel lets processes store to files of a mount without it ([`Preload::Write`]). What was stored
 /// through mappings it writes, before Linux 6.16, from copies that it does not wait for when it forgets the pages: such
@@ -76,6 +82,12 @@ pub fn stores_directly() -> bool {
     let release = rustix::system::uname();
     let mut numbers = release.release().to_str().unwrap_or_default().split('.').map(|number| number.parse::<u32>());
     matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (6, 16))
+}
+
+/// Since the machine was started, but for some ms.
+fn now_ms() -> u64 {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000
 }
 
 /// A number that nobody guesses.
@@ -117,9 +129,20 @@ impl<V: Mountable> Direct<V> {
         // older Linux forgets pages while it still writes copies of them back.
         let settles = region.settled && !(maps && region.flushed) && !options.atomic && may_store;
         let (volume, known, connection) = (volume.clone(), known.clone(), connection.clone());
-        let (kept, attached) = (Mutex::default(), Mutex::default());
-        let shared =
-            Arc::new(Shared { volume, known, connection, files, kept, attached, stores, appends, settles, mappings });
+        let (kept, attached, asked_ms) = (Mutex::default(), Mutex::default(), AtomicU64::new(0));
+        let shared = Arc::new(Shared {
+            volume,
+            known,
+            connection,
+            files,
+            kept,
+            attached,
+            stores,
+            appends,
+            settles,
+            mappings,
+            asked_ms,
+        });
         let turns = Turns::start(Server::new(shared.clone(), listener).ok()?, &shared.files).ok()?;
         Some(Direct { shared, name, turns })
     }
@@ -258,10 +281,11 @@ impl<V: Mountable> Direct<V> {
         unused.into_iter().for_each(|record| shared.files.records.give_back(record, None));
     }
 
-    /// How many times as long as usual it is worth looking for the next request: where there are processes that store
-    /// without the server, they do most of what they do between two of them.
+    /// How many times as long as usual it is worth looking for the next request: longer while there are processes that
+    /// store without the server, for they do most of what they do between two of them.
     pub fn patience(&self) -> u32 {
-        if self.shared.files.stores.all().is_empty() { 1 } else { PATIENCE }
+        let asked_ms = self.shared.asked_ms.load(Ordering::Relaxed);
+        if asked_ms != 0 && now_ms().saturating_sub(asked_ms) < ASKED_MS { PATIENCE } else { 1 }
     }
 
     /// Whether processes store without the server.
@@ -342,7 +366,11 @@ impl<V: Mountable> Shared<V> {
 
     /// The slots of a process that attached; `None`: it may not store.
     fn slots(&self, token: u64) -> Result<Option<Arc<Slots>>, Errno> {
-        self.attached().get(&token).cloned().ok_or(Errno::ACCESS)
+        let slots = self.attached().get(&token).cloned().ok_or(Errno::ACCESS)?;
+        if slots.is_some() {
+            self.asked_ms.store(now_ms(), Ordering::Relaxed);
+        }
+        Ok(slots)
     }
 
     /// The entry of a file that the kernel knows, because it is open.

@@ -69,7 +69,7 @@ impl<V: Mountable> Served<V> {
             FileType::Directory => self.volume.create_directory(parent, name, &meta),
             _ => Ok(self.made(self.volume.create_file(parent, name, &meta)?)?.0),
         });
-        self.entry(made.and_then(|attr| self.names_changed(parent).map(|()| attr)))
+        self.entry(self.flushed_in(parent, made))
     }
 
     /// Takes a name away, by an operation that does; what it named lives until the kernel has forgotten it.
@@ -272,7 +272,7 @@ impl<V: Mountable> Filesystem for Served<V> {
         let parent = ino(to.node);
         let meta = self.meta(to, parent, FileType::Symlink, (0o777, 0), 0);
         let made = meta.and_then(|meta| self.volume.create_symlink(parent, name, target, meta.uid, meta.gid));
-        self.entry(made.and_then(|attr| self.names_changed(parent).map(|()| attr)))
+        self.entry(self.flushed_in(parent, made))
     }
 
     fn rename(&self, from: &Request, name: &[u8], to: u64, new_name: &[u8], flags: u32) -> Answer<()> {
@@ -314,7 +314,7 @@ impl<V: Mountable> Filesystem for Served<V> {
         let parent = ino(to.node);
         let meta = self.meta(to, parent, FileType::Regular, (mode, umask), 0);
         let made = meta.and_then(|meta| self.made(self.volume.create_file(parent, name, &meta)?));
-        let (attr, file) = self.answer(made.and_then(|made| self.names_changed(parent).map(|()| made)))?;
+        let (attr, file) = self.answer(self.flushed_in(parent, made))?;
         Ok(self.created(&attr, file))
     }
 

@@ -52,7 +52,8 @@ pub struct MountOptions {
     /// Threads that serve; 0: as many as there are processors.
     pub threads: usize,
     /// How long a thread looks for the next request after one before it sleeps, where the one before came as soon: to
-    /// wake it takes longer than most answers. Zero, or on the only processor: not at all.
+    /// wake it takes longer than most answers. Ten times as long while processes that store directly ask. Zero, or on
+    /// the only processor: not at all.
     pub busy_poll: Duration,
     /// Refuse changes.
     pub read_only: bool,

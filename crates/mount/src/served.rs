@@ -140,6 +140,13 @@ impl<V: Mountable> Served<V> {
         if self.flushes.names() { self.flush(directory) } else { Ok(()) }
     }
 
+    /// What was made in a directory, once its names are flushed where everything or they are to be.
+    pub fn flushed_in<T>(&self, directory: Ino, made: Result<T>) -> Result<T> {
+        let made = made?;
+        self.names_changed(directory)?;
+        Ok(made)
+    }
+
     fn flush(&self, ino: Ino) -> Result<()> {
         match self.volume.sync_inode(ino) {
             // Of what has lost its last name nothing is left to be flushed.

@@ -35,11 +35,14 @@ impl Direct<'_> {
     }
 
     /// Prepares for what may be appended by a new lease.
-    pub fn expect_appends(&self, (slots, index): (&Slots, u32), ready: &Ready) {
+    pub fn expect_appends(&self, (slots, index): (&Slots, u32), ready: Option<&Ready>) {
         let Some(lease) = slots.lease(index) else { return };
         let bytes = usize::try_from(self.entry.leased().saturating_sub(lease.size())).unwrap_or(0);
         // What does not lie anywhere is found out by who stores there.
-        let _ = self.parts(lease.size(), bytes, |place, _, part| ready.expect_stores(self.region, place, part));
+        let _ = self.parts(lease.size(), bytes, |place, _, part| match ready {
+            Some(ready) => ready.expect_stores(self.region, place, part),
+            None => self.region.expect_stores(place, part),
+        });
     }
 
     /// Appends all of it or nothing; where. `at`: only there. [`Why::Growth`]: by another lease it may go.

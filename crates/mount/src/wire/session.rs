@@ -157,9 +157,8 @@ impl Session {
         }
     }
 
-    /// Starts threads that serve, and look for the next request for up to `busy_poll`, times
-    /// [`Filesystem::patience`], after one that came as soon.
-    /// `ready` gets the connection before the first of them does.
+    /// Starts threads that serve, and look for the next request for up to `busy_poll`, times [`Filesystem::patience`],
+    /// after one that came as soon. `ready` gets the connection before the first of them does.
     pub fn serve<F: Filesystem>(
         self,
         filesystem: F,
@@ -336,8 +335,10 @@ impl<F: Filesystem> Thread<F> {
         let Some(looking) = &self.looking else {
             return Ok(incoming.receive(&self.device)?.map(|bytes| (bytes, &self.device)));
         };
-        self.readers.begin();
-        patience.set(self.busy_poll.saturating_mul(self.filesystem.patience()));
+        let times = self.filesystem.patience();
+        // Where another one sleeps in read(2), the kernel wakes that one.
+        let is_alone = self.readers.begin() == 1;
+        patience.set(self.busy_poll.saturating_mul(if is_alone { times } else { 1 }));
         let begin = Instant::now();
         if patience.looks() {
             match patience.look(|| incoming.try_receive(looking)) {
