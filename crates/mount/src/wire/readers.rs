@@ -34,11 +34,9 @@ impl Readers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A thread is about to receive. How many do now.
-    pub fn begin(&self) -> usize {
-        let mut state = self.state();
-        state.receiving += 1;
-        state.receiving
+    /// A thread is about to receive.
+    pub fn begin(&self) {
+        self.state().receiving += 1;
     }
 
     /// A thread has received something. `more`: another one has to receive meanwhile.

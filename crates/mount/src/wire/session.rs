@@ -335,10 +335,8 @@ impl<F: Filesystem> Thread<F> {
         let Some(looking) = &self.looking else {
             return Ok(incoming.receive(&self.device)?.map(|bytes| (bytes, &self.device)));
         };
-        let times = self.filesystem.patience();
-        // Where another one sleeps in read(2), the kernel wakes that one.
-        let is_alone = self.readers.begin() == 1;
-        patience.set(self.busy_poll.saturating_mul(if is_alone { times } else { 1 }));
+        patience.set(self.busy_poll.saturating_mul(self.filesystem.patience()));
+        self.readers.begin();
         let begin = Instant::now();
         if patience.looks() {
             match patience.look(|| incoming.try_receive(looking)) {
