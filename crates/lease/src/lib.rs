@@ -73,6 +73,6 @@ pub use direct::{Outcome, Pieces, Why};
 pub use inherited::Inherited;
 pub use memory::reopen;
 pub use served::Serving;
-pub use session::{Access, LEASE_BYTES_MOST, Lying, Refusal, Session};
+pub use session::{Access, LEASE_BYTES_MOST, Lying, Refusal, Session, now_ms};
 pub use slots::{Slots, Stores};
 pub use table::{Content, ENTRIES, File, PIECES_MAX, Table};

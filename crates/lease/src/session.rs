@@ -72,7 +72,9 @@ pub struct Lying {
 /// A window in which the kernel may come back so often before a file is left to it.
 const WINDOW_MS: u64 = 100;
 const COMINGS: u64 = 3;
-/// How often others may come to the end of a file in that time when each lease was worth it. What it costs them is
+/// How long it is left to the kernel then.
+const REST: Duration = Duration::from_secs(1);
+/// How often others may come to the end of a file in the window when each lease was worth it. What it costs them is
 /// bounded all the same.
 const COMINGS_WORTH: u64 = 16;
 /// For so many files at a time these are counted.
@@ -81,8 +83,6 @@ const COUNTED: usize = 1024;
 /// many bytes, however few appends they are.
 const APPENDS_WORTH: u64 = 16;
 const BYTES_WORTH: u64 = 1 << 20;
-/// How long it is left to the kernel then.
-const REST: Duration = Duration::from_secs(1);
 /// How long a server is not asked that did not answer, and how often that doubles: up to a minute.
 const STALL_MS: u64 = 1000;
 const STALLS_MOST: u64 = 6;
@@ -121,7 +121,8 @@ pub struct Session {
     stalled: AtomicU64,
 }
 
-fn ms() -> u64 {
+/// Milliseconds of CLOCK_MONOTONIC_COARSE, which is a few behind and costs next to nothing.
+pub fn now_ms() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     (now.tv_sec as u64).wrapping_mul(1000).wrapping_add(now.tv_nsec as u64 / 1_000_000)
 }
@@ -333,7 +334,7 @@ impl Session {
 
     /// Counts that others came, and says whether that was not too often: `most` times in [`WINDOW_MS`].
     fn may_come(&self, comings: &Pairs<COUNTED>, file: File, most: u64) -> bool {
-        let now = ms();
+        let now = now_ms();
         if now < self.stalled.load(Ordering::Relaxed) >> 8 {
             return false;
         }
@@ -371,7 +372,7 @@ impl Session {
             // Somebody keeps the kernel from forgetting what it holds of another file, perhaps for ever.
             Err(Errno::AGAIN) => {
                 let times = (before & 0xFF).min(STALLS_MOST);
-                let until = ms() + (STALL_MS << times);
+                let until = now_ms() + (STALL_MS << times);
                 self.stalled.store(until << 8 | (times + 1), Ordering::Relaxed);
             }
             Ok(_) if before != 0 => self.stalled.store(0, Ordering::Relaxed),

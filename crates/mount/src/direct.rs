@@ -20,11 +20,10 @@ pub(crate) use freeing::{FORGOTTEN, is_forget};
 use lease::Appends;
 use mapped::Mappings;
 use pocketstone_lease::message::{self, Answer, Name, Question};
-use pocketstone_lease::{LEASE_BYTES_MOST, Slots};
+use pocketstone_lease::{LEASE_BYTES_MOST, Slots, now_ms};
 use pocketstone_media::marked;
 use pocketstone_vfs::{Ino, Statfs};
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 use server::Server;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -82,12 +81,6 @@ pub fn stores_directly() -> bool {
     let release = rustix::system::uname();
     let mut numbers = release.release().to_str().unwrap_or_default().split('.').map(|number| number.parse::<u32>());
     matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (6, 16))
-}
-
-/// Since the machine was started, but for some ms.
-fn now_ms() -> u64 {
-    let now = clock_gettime(ClockId::MonotonicCoarse);
-    now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000
 }
 
 /// A number that nobody guesses.
@@ -285,7 +278,7 @@ impl<V: Mountable> Direct<V> {
     /// store without the server, for they do most of what they do between two of them.
     pub fn patience(&self) -> u32 {
         let asked_ms = self.shared.asked_ms.load(Ordering::Relaxed);
-        if asked_ms != 0 && now_ms().saturating_sub(asked_ms) < ASKED_MS { PATIENCE } else { 1 }
+        if now_ms().saturating_sub(asked_ms) < ASKED_MS { PATIENCE } else { 1 }
     }
 
     /// Whether processes store without the server.

@@ -76,9 +76,8 @@ impl Readers {
 }
 
 /// How one thread looks for messages.
+#[derive(Default)]
 pub(super) struct Patience {
-    /// So long at most.
-    most: Duration,
     /// The last message came soon.
     looks: bool,
     /// Messages in sequence that were there at once.
@@ -86,23 +85,13 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// So long at most from now on.
-    pub fn set(&mut self, most: Duration) {
-        self.most = most;
-    }
-
-    /// Looks for so long at most.
-    pub fn new(most: Duration) -> Patience {
-        Patience { most, looks: false, at_once: 0 }
-    }
-
     /// Whether it is worth looking for a message.
     pub fn looks(&self) -> bool {
         self.looks
     }
 
-    /// Looks for a message until there is one (or an error), or looking is not worth it any more.
-    pub fn look<T>(&mut self, mut receive: impl FnMut() -> Option<T>) -> Option<T> {
+    /// Looks for a message until there is one (or an error), for so long at most.
+    pub fn look<T>(&mut self, most: Duration, mut receive: impl FnMut() -> Option<T>) -> Option<T> {
         let begin = Instant::now();
         self.at_once = self.at_once.saturating_add(1);
         loop {
@@ -110,7 +99,7 @@ impl Patience {
                 return Some(received);
             }
             self.at_once = 0;
-            if begin.elapsed() >= self.most {
+            if begin.elapsed() >= most {
                 return None;
             }
             // Others have something to do, perhaps.
@@ -118,9 +107,10 @@ impl Patience {
         }
     }
 
-    /// A message came after it was waited for so long, without looking or after looking in vain.
-    pub fn slept(&mut self, waited: Duration) {
-        (self.looks, self.at_once) = (waited < self.most, 0);
+    /// A message came after it was waited for so long, without looking or after looking in vain, by who looks for so
+    /// long at most.
+    pub fn slept(&mut self, waited: Duration, most: Duration) {
+        (self.looks, self.at_once) = (waited < most, 0);
     }
 
     /// Whether there is more than this thread can do.
@@ -139,15 +129,15 @@ mod tests {
 
     #[test]
     fn who_had_nothing_for_long_does_not_look_and_who_had_something_soon_does() {
-        let mut patience = Patience::new(MOST);
+        let mut patience = Patience::default();
         assert!(!patience.looks());
-        patience.slept(MOST / 2);
+        patience.slept(MOST / 2, MOST);
         assert!(patience.looks());
-        patience.slept(MOST * 2);
+        patience.slept(MOST * 2, MOST);
         assert!(!patience.looks());
-        assert_eq!(patience.look(|| Some(7)), Some(7));
+        assert_eq!(patience.look(MOST, || Some(7)), Some(7));
         let (mut looks, begin) = (0, Instant::now());
-        let nothing = patience.look(|| {
+        let nothing = patience.look(MOST, || {
             looks += 1;
             None::<()>
         });
@@ -156,16 +146,16 @@ mod tests {
 
     #[test]
     fn one_is_behind_after_messages_that_were_there_at_once() {
-        let mut patience = Patience { most: Duration::from_secs(30), looks: true, at_once: MANY };
+        let mut patience = Patience { looks: true, at_once: MANY };
         assert!(patience.is_behind());
         let mut looks = 0;
-        let later = patience.look(|| {
+        let later = patience.look(Duration::from_secs(30), || {
             looks += 1;
             (looks > 20).then_some(())
         });
         assert!(later.is_some() && !patience.is_behind());
         patience.at_once = MANY;
-        patience.slept(Duration::ZERO);
+        patience.slept(Duration::ZERO, MOST);
         assert!(!patience.is_behind());
     }
 

@@ -317,7 +317,7 @@ impl<F: Filesystem> Thread<F> {
         // However this ends: nothing comes any more for the others either, or nobody is left to call them.
         let _ending = Ending(self.readers.clone());
         let turns = &self.shared.turns[self.number];
-        let (mut incoming, mut reply, mut patience) = (Incoming::new(), Reply::new(), Patience::new(self.busy_poll));
+        let (mut incoming, mut reply, mut patience) = (Incoming::new(), Reply::new(), Patience::default());
         while let Some((bytes, device)) = self.receive(&mut incoming, &mut patience)? {
             turns.fetch_add(1, Ordering::AcqRel);
             let goes_on = self.answer(device, incoming.message(bytes), &mut reply, patience.is_behind());
@@ -335,17 +335,17 @@ impl<F: Filesystem> Thread<F> {
         let Some(looking) = &self.looking else {
             return Ok(incoming.receive(&self.device)?.map(|bytes| (bytes, &self.device)));
         };
-        patience.set(self.busy_poll.saturating_mul(self.filesystem.patience()));
+        let most = self.busy_poll.saturating_mul(self.filesystem.patience());
         self.readers.begin();
         let begin = Instant::now();
         if patience.looks() {
-            match patience.look(|| incoming.try_receive(looking)) {
+            match patience.look(most, || incoming.try_receive(looking)) {
                 Some(received) => return received.map(|bytes| Some((bytes?, looking))),
                 None => drop(self.readers.step_back()),
             }
         }
         let received = incoming.receive(&self.device)?;
-        patience.slept(begin.elapsed());
+        patience.slept(begin.elapsed(), most);
         Ok(received.map(|bytes| (bytes, &self.device)))
     }
 
