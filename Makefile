@@ -50,7 +50,7 @@ torture: counted setup-torture build licences
 	@$(RUST) cargo build $(LOCKED) --release -p pocketstone-sqlite-extension
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-tests --test torture --test package --test scmfs_suites --test scmfs_preload \
 	  --test scmfs_xfstests --test scmfs_cluster --test scmfs_checkpoint --test yaffs2_suites --test readahead_advice \
-	  --test far_runners --test many_machines --test nand_by_ssh \
+	  --test many_machines --test nand_by_ssh \
 	  --test phone_traces --test perfetto_traces --test every_volume -- --ignored --nocapture
 	@$(RUST) POCKETSTONE_TORTURE=1 cargo test $(LOCKED) --release -p pocketstone-tests --test many_machines -- --nocapture
 	@$(RUST) cargo test $(LOCKED) --release -p pocketstone-scmfs -p pocketstone-yaffs2 -- --ignored --nocapture

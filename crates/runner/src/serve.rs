@@ -12,6 +12,7 @@ use pocketstone_core::board::MOUNT_FOLDER;
 use pocketstone_core::error::Context;
 use pocketstone_core::frame::{BEAT, Frame, Inbox, pieces};
 use pocketstone_core::{Error, Result};
+use pocketstone_engine::command::end_orphans;
 use pocketstone_probe::alone::{Alone, FAR_LAB, MACHINE};
 use pocketstone_probe::lab_copy::{NOTED, Said};
 use pocketstone_probe::settings::{forget_restored, journals, restore_copy, restore_left};
@@ -48,6 +49,8 @@ pub fn serve(folder: &Path, patience: Duration, own_mounts: bool) -> Result<()> 
     rustix::process::set_parent_process_death_signal(None).board(kept)?;
     let waited = beating(|| alone(patience), || Frame::Beat.send(&mut std::io::stdout()));
     let served = waited.and_then(|alone| alone).and_then(|_lock| {
+        // If all of a runner's processes were killed at once, nobody was left to end what its command had started.
+        beating(|| end_orphans(folder), || Frame::Beat.send(&mut std::io::stdout()))?;
         // What a runner that was killed has set is put back before anything else.
         let left = journals()?;
         beating(|| restore_left(&left), || Frame::Beat.send(&mut std::io::stdout()))??;

@@ -1,6 +1,25 @@
-//! Boards at the other end of something: one program, for most of its time is waiting, which two tests can do at once.
+//! Boards at the other end of something: one program, for most of its time is waiting, which several tests can do at
+//! once. They begin in the order of their names: while the static runner is compiled that most of them need, those go
+//! on that do without it.
 
-mod adb;
+mod architectures;
+mod by_command;
+mod by_ssh;
 mod cable;
-mod shared;
-mod ssh;
+mod lent;
+mod phone;
+
+/// So many tests at once, where nobody says otherwise, however few processors there are.
+const AT_ONCE: &str = "4";
+
+/// The harness looks at this variable when it begins, which is after this.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = several_at_once;
+
+extern "C" fn several_at_once() {
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        // SAFETY: before `main` there is no other thread that might read the environment.
+        unsafe { std::env::set_var("RUST_TEST_THREADS", AT_ONCE) };
+    }
+}

@@ -3,6 +3,7 @@
 use procfs::process::{ProcState, Process, all_processes};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long what is killed may take to end: what waits for a device ends with that, which may write back for long.
@@ -62,6 +63,35 @@ fn remaining() -> Vec<(Pid, String, bool)> {
     children().into_iter().filter_map(named).collect()
 }
 
+/// Kills the processes of commands whose keepers were killed as well, and waits until they have ended: those that work
+/// in `folder` or below it, have no terminal, and are nobody's. What cannot be killed is left to who needs the folder.
+pub fn end_orphans(folder: &Path) {
+    // As the kernel names it.
+    let Ok(folder) = folder.canonicalize() else { return };
+    let is_orphan = |process: &Process| {
+        process.pid != getpid().as_raw_pid()
+            && process.cwd().is_ok_and(|at| at.starts_with(&folder))
+            && is_nobodys(process)
+    };
+    let begin = Instant::now();
+    loop {
+        // What a dying one has just started is found the next time.
+        let orphans = all_processes().into_iter().flatten().flatten().filter(is_orphan);
+        let killed = orphans.filter_map(|process| kill_process(Pid::from_raw(process.pid)?, Signal::KILL).ok()).count();
+        if killed == 0 || begin.elapsed() > LIMIT {
+            return;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Whether a process has no terminal, and its parent has ended, or the first process of its session has: commands lead
+/// a session each.
+fn is_nobodys(process: &Process) -> bool {
+    let Ok(stat) = process.stat() else { return false };
+    stat.tty_nr == 0 && (stat.ppid == 1 || Process::new(stat.session).is_err())
+}
+
 /// The numbers of this process's children.
 fn children() -> Vec<i32> {
     // The kernel's own list is quicker to read than a program starts another, but not every kernel has it.
@@ -79,4 +109,52 @@ fn listed() -> Option<Vec<i32>> {
         found.extend(thread.ok()?.children().ok()?.into_iter().map(|child| child as i32));
     }
     Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command, Stdio};
+
+    /// A shell in a folder, as the first process of a session, with what it says first.
+    fn begun(folder: &Path, line: &str) -> (Child, String) {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).current_dir(folder).stdout(Stdio::piped());
+        // SAFETY: between fork and exec it makes one system call, allocates nothing and takes no lock.
+        unsafe { shell.pre_exec(|| rustix::process::setsid().map(drop).map_err(std::io::Error::from)) };
+        let mut shell = shell.spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        (shell, said.trim().to_owned())
+    }
+
+    fn runs(pid: &str) -> bool {
+        let stat = pid.parse().ok().and_then(|pid| Process::new(pid).ok()?.stat().ok());
+        stat.is_some_and(|stat| stat.state != 'Z')
+    }
+
+    #[test]
+    fn what_a_killed_command_left_in_the_folder_is_ended_and_nothing_else_is() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let below = folder.path().join("cell");
+        std::fs::create_dir(&below).unwrap();
+        let line = "sleep 1000 >&2 & echo $!; wait";
+        let (mut killed, left) = begun(&below, line);
+        let (mut far, far_left) = begun(elsewhere.path(), line);
+        let (mut alive, alive_child) = begun(&below, line);
+        for shell in [&mut killed, &mut far] {
+            shell.kill().unwrap();
+            shell.wait().unwrap();
+        }
+        end_orphans(folder.path());
+        let ran = [&left, &far_left, &alive_child].map(|pid| runs(pid));
+        alive.kill().unwrap();
+        alive.wait().unwrap();
+        // Its child's session has lost its leader now.
+        end_orphans(&below);
+        end_orphans(elsewhere.path());
+        assert_eq!((ran, [&far_left, &alive_child].map(|pid| runs(pid))), ([false, true, true], [false, false]));
+    }
 }

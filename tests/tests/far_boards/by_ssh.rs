@@ -12,7 +12,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// OpenSSH's server: the machine's own, else the one that was fetched, with its libraries and a user for it that nobody
@@ -134,7 +133,7 @@ impl Far {
 }
 
 /// Which attempt at each cell counts, and what came of it.
-const ATTEMPTS: &str =
+pub const ATTEMPTS: &str =
     "SELECT group_concat(coalesce(outcome ->> '$.facts.\"board.attempt\"', '1') || ' ' || status) FROM cell";
 
 #[test]
@@ -175,14 +174,23 @@ fn a_board_that_is_lost_is_tried_again_and_nothing_is_left_running() {
     let far = or_skip!(Far::new());
     let attempts = |run: &str| results::value::<String>(&far.path().join(run), ATTEMPTS);
     let command = ["--board", "./far.toml", "--repetitions", "1", "--set", "file_system=tmpfs", "--"];
-    let begun = |output: &str, seconds: &str| {
-        far.begin(&[&["run", "--output", output], &command[..], &["sleep", seconds]].concat())
+    // Each program waits for a word, so that no time is that of a guess; what it has started would go on without it.
+    let go = far.path().join("go");
+    let line = format!("sleep 1000 & until test -e {}; do sleep 0.05; done; kill $!", go.display());
+    let begun = |output: &str| far.begin(&[&["run", "--output", output], &command[..], &["sh", "-c", &line]].concat());
+    let ends = |mut lab: Child| {
+        write(far.path(), "go", "");
+        assert!(lab.wait().expect("it ends").success());
+        fs::remove_file(&go).expect("it is there");
     };
+    let of_the_program = |process: &Process| ["sh", "sleep"].contains(&&*process.name);
+    let running = || far.processes().into_iter().filter(of_the_program).collect::<Vec<_>>();
+    let await_program = || until("the program and what it has started run", || running().len() >= 2);
     // The client, and then the runner, is killed in the middle of a cell.
     for (output, victim) in [("client", "ssh"), ("runner", "runner-")] {
-        let mut child = begun(output, "3");
-        until("the program runs", || far.sleeping().is_some());
-        let program = far.sleeping().unwrap();
+        let child = begun(output);
+        await_program();
+        let program = running();
         let of = |process: &Process| match victim {
             "ssh" => process.name == "ssh",
             name => process.name.starts_with(name),
@@ -196,15 +204,15 @@ fn a_board_that_is_lost_is_tried_again_and_nothing_is_left_running() {
         for process in &victims {
             process.signal(Signal::KILL);
         }
-        until("the program of the lost attempt has ended", || !program.runs());
-        assert!(child.wait().unwrap().success(), "{output}");
+        until("all of the lost attempt has ended", || !program.iter().any(Process::runs));
+        ends(child);
         // The plain cell was lost and tried again; its traced twin was not.
         assert_eq!(attempts(output), "2 done,1 done", "{output}");
     }
 
     // The client is killed while the runner cannot hear of it: the next one waits until it does.
-    let mut child = begun("stopped", "3");
-    until("the program runs", || far.sleeping().is_some());
+    let child = begun("stopped");
+    await_program();
     let runners: Vec<Process> = far.processes().into_iter().filter(|p| p.name.starts_with("runner-")).collect();
     runners.iter().for_each(|runner| runner.signal(Signal::STOP));
     let clients = |pid: u32| Process::descendants(pid).into_iter().filter(|p| p.name == "ssh").collect::<Vec<_>>();
@@ -213,12 +221,12 @@ fn a_board_that_is_lost_is_tried_again_and_nothing_is_left_running() {
     until("the next runner waits", || all() > runners.len());
     std::thread::sleep(std::time::Duration::from_secs(1));
     runners.iter().for_each(|runner| runner.signal(Signal::CONT));
-    assert!(child.wait().unwrap().success());
+    ends(child);
     assert_eq!(attempts("stopped"), "2 done,1 done");
 
     // The lab is killed: the end of its input is enough for the runner.
-    let mut child = begun("killed", "1000");
-    until("the program runs", || far.sleeping().is_some());
+    let mut child = begun("killed");
+    await_program();
     // Meanwhile the board is nobody else's.
     let other = far.lab(&["board", "exec", "./far.toml", "true"]);
     other.ends_with(4).complains(&["another lab is at work"]);
@@ -228,114 +236,6 @@ fn a_board_that_is_lost_is_tried_again_and_nothing_is_left_running() {
     // What was measured before is not lost, and the run goes on.
     let resumed = far.lab(&["run", "--resume", "killed", "--dry-run"]).ends_with(0);
     resumed.says(&["sleep 1000"]);
-}
-
-/// What a command reaches, and this machine as if it were far away: the same runner over the same frames.
-#[test]
-fn a_board_by_a_command_measures_what_this_machine_does_and_puts_back_what_a_killed_lab_has_set() {
-    or_skip!(root());
-    let (network, home) = boxed("");
-    let at = home.path();
-    let profile = |name: &str, words: &str| {
-        let folder = at.join("remote");
-        write(at, name, &format!("kind = \"command\"\ncommand = [{words}]\nfolder = \"{}\"\n", folder.display()));
-    };
-    profile("here.toml", "");
-    let database = Database { engines: &["sqlite"], ..Database::default() };
-    write(at, "study.toml", &study(&[files("tmpfs", "each"), database.experiment()]));
-    lab(at, &["run", "study.toml", "--output", "host"]).ends_with(0);
-    lab(at, &["run", "study.toml", "--board", "./box.toml", "--output", "box"]).ends_with(0);
-    // In a network of its own, so that nobody else's board is this one.
-    let mut inside = network.command(pocketstone(at, &[]).get_program().to_str().expect("a path"));
-    let inside = inside.args(["run", "study.toml", "--board", "./here.toml", "--output", "here"]).current_dir(at);
-    run(inside).ends_with(0);
-    are_alike(at, ["host", "box"]);
-    are_alike(at, ["host", "here"]);
-    let value = |run: &str, name: &str| -> String {
-        results::value(&at.join(run), &format!("SELECT value FROM run WHERE name = 'fact.board.{name}'"))
-    };
-    assert_eq!((value("here", "host"), value("box", "host")), ("this machine".into(), network.enter()));
-
-    // A lab that is killed leaves its runner to put back what it has set.
-    write(at, "set", "as it was");
-    let text = fs::read_to_string(at.join("box.toml")).expect("the profile");
-    let setting = format!("settings = [{{ file = \"{}\", value = \"measured\" }}]\n", at.join("set").display());
-    write(at, "box.toml", &format!("{text}{setting}"));
-    let now = || fs::read_to_string(at.join("set")).expect("what is set").trim_end().to_owned();
-    let arguments: Vec<&str> = ONE_CELL.split(' ').chain(["--", "sleep", "1000"]).collect();
-    let mut command = pocketstone(at, &arguments);
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
-    until("it is set", || now() == "measured");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    until("it is put back", || now() == "as it was");
-
-    // What cannot be reached says how it was tried.
-    profile("none.toml", "\"no-such-program\", \"a b\"");
-    let said = lab(at, &["board", "exec", "./none.toml", "true"]).ends_with(4);
-    said.complains(&["cannot start no-such-program", "`command`"]);
-    profile("false.toml", "\"false\", \"a b\"");
-    let said = lab(at, &["board", "exec", "./false.toml", "true"]).ends_with(4);
-    said.complains(&["cannot reach false 'a b'", "try it by hand: false 'a b' sh -c true"]);
-}
-
-/// Nobody waits for another lab's whole run, whose time is no cost of a cell, and a command by hand waits for nothing.
-#[test]
-fn a_lab_far_away_and_a_run_on_the_machine_itself_measure_in_turns_of_a_cell() {
-    or_skip!(root());
-    let (network, home) = (Network::new(), tempfile::tempdir().expect("a folder"));
-    let at = home.path();
-    let folder = at.join("remote");
-    write(at, "here.toml", &format!("kind = \"command\"\ncommand = []\nfolder = \"{}\"\n", folder.display()));
-    let inside = |words: &[&str]| {
-        let mut command = network.command(pocketstone(at, &[]).get_program().to_str().expect("a path"));
-        command.args(words).current_dir(at);
-        command
-    };
-    let begin = |name: &str, board: &str, then: &str| {
-        let own = format!("cd {}; echo {name} >> log; until test -e go; do sleep 0.02; done", at.display());
-        let line = format!("{own}; {then}");
-        let words = ["run", "--output", name, "--board", board, "--set", "file_system=tmpfs", "--repetitions", "4"];
-        let mut command = inside(&[&words[..], &["--", "sh", "-c", &line]].concat());
-        let said = fs::File::create(at.join(format!("{name}.said"))).expect("a file");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().expect("it runs")
-    };
-    let text = |name: &str| fs::read_to_string(at.join(name)).unwrap_or_default();
-    // Once the far lab measures, one cell here takes long.
-    let long = "if grep -q far log && mkdir long; then echo long >> log; sleep 4; fi";
-    let mut here = begin("here", "host", long);
-    until("the machine is taken", || text("log") == "here\n");
-    run(&mut inside(&["board", "exec", "./here.toml", "echo", "it works"])).ends_with(0).says(&["it works"]);
-    let told = |said: &str| until(said, || text(said).contains("the board waits: another run on that machine"));
-    // Who is interrupted while it waits ends at once, and is not in the way of the next lab.
-    let mut interrupted = begin("interrupted", "./here.toml", "true");
-    told("interrupted.said");
-    let asked = Instant::now();
-    Process::of(interrupted.id()).expect("it runs").signal(Signal::INT);
-    assert_eq!(interrupted.wait().expect("it ends").code(), Some(130), "{}", text("interrupted.said"));
-    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
-    let mut far = begin("far", "./here.toml", "true");
-    told("far.said");
-    assert_eq!(text("log"), "here\n");
-    write(at, "go", "");
-    assert!(here.wait().expect("it ends").success(), "{}", text("here.said"));
-    assert!(far.wait().expect("it ends").success(), "{}", text("far.said"));
-    let log = text("log");
-    assert!(log.find("far") < log.rfind("here"), "the far lab waited for the whole run: {log}");
-    assert!(log.find("long") < log.rfind("far"), "no cell of the far lab waited for the long one: {log}");
-    let most_ms: f64 = results::value(&at.join("far"), "SELECT max(host_ms) FROM cell");
-    assert!(at.join("long").exists() && most_ms < 3000.0, "{most_ms}");
-}
-
-/// A board by a command that is this machine in a network of its own, with more lines in its profile.
-fn boxed(more: &str) -> (Network, TempDir) {
-    let (network, home) = (Network::new(), tempfile::tempdir().expect("a folder"));
-    let enter: Vec<String> = network.enter().split(' ').map(|word| format!("\"{word}\"")).collect();
-    let (words, folder) = (enter.join(", "), home.path().join("remote"));
-    let more = more.replace("HOME", &home.path().to_string_lossy());
-    let text = format!("kind = \"command\"\ncommand = [{words}]\nfolder = \"{}\"\n{more}\n", folder.display());
-    write(home.path(), "box.toml", &text);
-    (network, home)
 }
 
 #[test]
@@ -349,60 +249,6 @@ fn what_a_user_has_set_for_sessions_by_hand_does_not_reach_the_labs() {
     let newer = "  IgnoreUnknown StdinNull,SessionType\n  StdinNull yes\n  SessionType none\n";
     write(far.path(), "ssh.config", &(config + &by_hand + newer));
     far.lab(&["board", "exec", "./far.toml", "echo", "it works"]).ends_with(0).says(&["it works"]);
-}
-
-#[test]
-fn a_setting_that_cannot_be_undone_fails_its_cell_and_keeps_the_next_one_from_being_measured() {
-    or_skip!(root());
-    let (_network, home) = boxed("settings = [{ set = [\"touch\", \"HOME/set\"], undo = [\"rm\", \"HOME/none\"] }]");
-    let arguments: Vec<&str> = ONE_CELL.split(' ').chain(["--", "true"]).collect();
-    let said = lab(home.path(), &arguments).ends_with(4);
-    said.says(&["cannot put back what", "HOME/none".replace("HOME", &home.path().to_string_lossy()).as_str()]);
-    assert!(home.path().join("set").exists());
-    let failed = "SELECT count(*) FROM cell WHERE status = 'failed'";
-    assert_eq!(results::value::<u32>(&home.path().join("a"), failed), 2);
-    // It is undone as soon as it can be.
-    write(home.path(), "none", "");
-    lab(home.path(), &["board", "exec", "./box.toml", "true"]).ends_with(0);
-    assert!(!home.path().join("none").exists());
-}
-
-const ONE_CELL: &str = "run --output a --board ./box.toml --repetitions 1 --set file_system=tmpfs";
-
-#[test]
-#[ignore = "waits for a board to be ready: make torture"]
-fn a_cell_waits_until_the_board_is_ready() {
-    or_skip!(root());
-    let (_network, home) = boxed("ready = \"test -e HOME/cool\"");
-    let arguments: Vec<&str> = ONE_CELL.split(' ').chain(["--", "touch", "ran"]).collect();
-    let said = home.path().join("said");
-    let mut command = pocketstone(home.path(), &arguments);
-    let mut child = command.stdout(Stdio::null()).stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
-    until("the lab waits", || fs::read_to_string(&said).unwrap().contains("not ready: test -e "));
-    let done = || results::value::<u32>(&home.path().join("a"), "SELECT count(*) FROM cell WHERE status = 'done'");
-    assert_eq!(done(), 0, "the board is not ready");
-    write(home.path(), "cool", "");
-    assert!(child.wait().unwrap().success());
-    assert_eq!(done(), 2);
-}
-
-#[test]
-#[ignore = "waits for a lost board: make torture"]
-fn a_board_that_is_lost_twice_is_turned_off_and_on_by_the_command_of_its_profile() {
-    or_skip!(root());
-    or_skip!(program("pkill", "procps"));
-    // As where the runner's folder is in memory, it is gone afterwards.
-    let (_network, home) = boxed("power_cycle = [\"sh\", \"-c\", \"touch HOME/turned; rm -rf HOME/remote\"]");
-    // The program kills its runner, until the power was turned off and on.
-    let program =
-        "#!/bin/sh\ntest -e HOME/turned && exit 0\necho x >> HOME/lost\npkill -9 -f HOME/remote/runner-\nsleep 100\n";
-    write(home.path(), "program", &program.replace("HOME", &home.path().to_string_lossy()));
-    fs::set_permissions(home.path().join("program"), fs::Permissions::from_mode(0o755)).unwrap();
-    let program = home.path().join("program").to_string_lossy().into_owned();
-    let arguments: Vec<&str> = ONE_CELL.split(' ').chain(["--", &program]).collect();
-    lab(home.path(), &arguments).ends_with(0);
-    assert_eq!(fs::read_to_string(home.path().join("lost")).unwrap(), "x\nx\n");
-    assert_eq!(results::value::<String>(&home.path().join("a"), ATTEMPTS), "3 done,1 done");
 }
 
 /// The board goes away in the middle of a cell and does not come back: that says nothing about the cell.

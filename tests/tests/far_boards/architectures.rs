@@ -50,6 +50,13 @@ fn runs(architecture: &str) {
 }
 
 #[test]
+fn the_runner_for_this_processor_is_static_and_runs() {
+    let own = |(triple, _): &(&str, &str)| triple.starts_with(std::env::consts::ARCH);
+    let (_, architecture) = runner_architectures().find(own).expect("this one is known");
+    runs(architecture);
+}
+
+#[test]
 #[ignore = "compiles for minutes: make torture"]
 fn the_runner_of_each_processor_is_static_and_runs() {
     for (_, architecture) in runner_architectures() {
