@@ -8,7 +8,7 @@ use crate::specification::study::{Experiment, Study, Traced};
 use crate::specification::traces::Traces;
 use crate::specification::volume;
 use pocketstone_core::database::DatabaseWorkload;
-use pocketstone_core::volume::{FileSystem, Medium};
+use pocketstone_core::volume::{FileSystem, Medium, Volume};
 use pocketstone_core::{Error, Result};
 use pocketstone_workload::Workload;
 use pocketstone_workload::factor::{Impossible, blame};
@@ -62,21 +62,29 @@ pub fn cells(
     let mut cells = Vec::new();
     let most = study.experiments.iter().map(|e| repetitions(study, e)).max().unwrap_or(0);
     refuse_large_seeds(study, most)?;
-    let points: Vec<Vec<Point>> = study.experiments.iter().map(|e| e.points(kind)).collect();
     study.experiments.iter().try_for_each(|experiment| refuse_none(study, experiment, kind))?;
+    let invalid = |experiment: &Experiment, point: &Point, impossible: Impossible| {
+        let names: Vec<&str> = point.keys().map(String::as_str).filter(|n| varies(experiment, n)).collect();
+        let of = if names.is_empty() { String::new() } else { format!(" of {}", describe(point, &names)) };
+        let what = format!("experiment `{}` has no valid plan{of}", experiment.name);
+        study.error_at(experiment.place(kind, impossible.factor), Error::user(what).because(impossible.error))
+    };
+    // A point has one volume in all repetitions.
+    let with_volume = |experiment: &Experiment, point: Point| match volume::of_point(&point) {
+        Ok(volume) => Ok((point, volume)),
+        Err(impossible) => Err(invalid(experiment, &point, impossible)),
+    };
+    let points = |e: &Experiment| e.points(kind).into_iter().map(|point| with_volume(e, point)).collect();
+    let points: Vec<Vec<(Point, Volume)>> = study.experiments.iter().map(points).collect::<Result<_>>()?;
     for repetition in 0..most {
         let those = study.experiments.iter().zip(&points).filter(|(e, _)| repetition < repetitions(study, e));
         for (experiment, points) in those {
-            for point in points {
+            for (point, volume) in points {
                 let seed = study.seed + u64::from(repetition);
-                let plan = plan(point, seed, directory, false, traces).map_err(|i| {
-                    let names: Vec<&str> = point.keys().map(String::as_str).filter(|n| varies(experiment, n)).collect();
-                    let of = if names.is_empty() { String::new() } else { format!(" of {}", describe(point, &names)) };
-                    let what = format!("experiment `{}` has no valid plan{of}", experiment.name);
-                    study.error_at(experiment.place(kind, i.factor), Error::user(what).because(i.error))
-                })?;
+                let plan =
+                    plan(point, volume.clone(), seed, directory, traces).map_err(|i| invalid(experiment, point, i))?;
                 let power_cuts = u32::try_from(point.of(&POWER_CUTS)?).unwrap_or(u32::MAX);
-                let has_twin = has_twin(experiment, point, repetition)?;
+                let has_twin = has_twin(experiment, point, volume, repetition)?;
                 if power_cuts > 0 && experiment.traced == Traced::None {
                     let error = Error::user("the power is cut in traced twins, and this experiment has none");
                     let error = error.hint("set traced = \"each\", or omit power_cuts");
@@ -114,9 +122,12 @@ pub fn count(study: &Study, kind: &str) -> Result<u64> {
     let mut count = 0u64;
     for experiment in &study.experiments {
         for (point, points) in experiment.kinds_of_points(kind) {
+            // What is wrong with a volume is said, with its place, where its plan is made.
+            let volume = volume::of_point(&point).ok();
+            let has_twin = |n: u32| volume.as_ref().map_or(Ok(false), |volume| has_twin(experiment, &point, volume, n));
             // Repetitions after the second are as the second.
             let all = repetitions(study, experiment);
-            let twin = |n: u32| has_twin(experiment, &point, n).map(|twin| 1 + u64::from(twin));
+            let twin = |n: u32| has_twin(n).map(|twin| 1 + u64::from(twin));
             let of_one = twin(0)? + if all > 1 { u64::from(all - 1).saturating_mul(twin(1)?) } else { 0 };
             count = count.saturating_add(points.saturating_mul(of_one));
         }
@@ -130,14 +141,12 @@ fn varies(experiment: &Experiment, factor: &str) -> bool {
 
 /// Whether a traced twin stands beside a cell: nothing that is in memory has flash operations, but whatever a
 /// database or a command does has system calls.
-fn has_twin(experiment: &Experiment, point: &Point, repetition: u32) -> Result<bool> {
+fn has_twin(experiment: &Experiment, point: &Point, volume: &Volume, repetition: u32) -> Result<bool> {
     let wanted = match experiment.traced {
         Traced::Each => true,
         Traced::First => repetition == 0,
         Traced::None => false,
     };
-    // What is wrong with a volume is said, with its place, where its plan is made.
-    let Ok(volume) = volume::of_point(point) else { return Ok(false) };
     let has_something_to_trace = match point.of(&WORKLOAD)? {
         Name::Database(workload) => workload != DatabaseWorkload::Null,
         Name::Command => true,
@@ -162,12 +171,11 @@ fn repetitions(study: &Study, experiment: &Experiment) -> u32 {
 
 fn plan(
     point: &Point,
+    mut volume: Volume,
     seed: u64,
     directory: Option<&Path>,
-    trace: bool,
     traces: &mut Traces,
 ) -> Result<Plan, Impossible> {
-    let mut volume = volume::of_point(point)?;
     let workload = Workload::of_point(point, seed, traces)?;
     let read_ahead = match point.of(&READ_AHEAD_BYTES)? {
         Some(bytes) => Some(ReadAhead { by: point.of(&READ_AHEAD_BY)?, bytes }),
@@ -185,7 +193,7 @@ fn plan(
     let faults = faults_of(point, &volume, &workload)?;
     let (energy, counters, tlb) = (point.of(&ENERGY)?, point.of(&COUNTERS)?, point.of(&TLB)?);
     let plain = Plan::new(seed, volume, workload);
-    Ok(Plan { read_ahead, io_scheduler, trace, energy, counters, tlb, faults, ..plain })
+    Ok(Plan { read_ahead, io_scheduler, energy, counters, tlb, faults, ..plain })
 }
 
 #[cfg(test)]
