@@ -10,7 +10,7 @@ mod left;
 
 pub use gate::{GATE, gate};
 pub use keeper::{KEEPER, keep};
-pub use left::end_orphans;
+pub use left::{RUNNER_VARIABLE, end_orphans, own_identity};
 
 use crate::child::{how_it_ended, last_words};
 use keeper::{LET_GO, TAKE, Told};

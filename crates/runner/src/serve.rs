@@ -50,7 +50,7 @@ pub fn serve(folder: &Path, patience: Duration, own_mounts: bool) -> Result<()> 
     let waited = beating(|| alone(patience), || Frame::Beat.send(&mut std::io::stdout()));
     let served = waited.and_then(|alone| alone).and_then(|_lock| {
         // If all of a runner's processes were killed at once, nobody was left to end what its command had started.
-        beating(|| end_orphans(folder), || Frame::Beat.send(&mut std::io::stdout()))?;
+        beating(end_orphans, || Frame::Beat.send(&mut std::io::stdout()))?;
         // What a runner that was killed has set is put back before anything else.
         let left = journals()?;
         beating(|| restore_left(&left), || Frame::Beat.send(&mut std::io::stdout()))??;

@@ -1,5 +1,6 @@
 //! The runner for boards of other processors: static programs that run there without anything else.
 
+use super::quiet;
 use pocketstone_board::{runner_architectures, runner_compiler, static_runner};
 use pocketstone_core::board::{BoardDescription, Capabilities, Places};
 use pocketstone_testing::{Need, or_skip, program, root, say};
@@ -51,6 +52,7 @@ fn runs(architecture: &str) {
 
 #[test]
 fn the_runner_for_this_processor_is_static_and_runs() {
+    let _quiet = quiet();
     let own = |(triple, _): &(&str, &str)| triple.starts_with(std::env::consts::ARCH);
     let (_, architecture) = runner_architectures().find(own).expect("this one is known");
     runs(architecture);
@@ -59,6 +61,7 @@ fn the_runner_for_this_processor_is_static_and_runs() {
 #[test]
 #[ignore = "compiles for minutes: make torture"]
 fn the_runner_of_each_processor_is_static_and_runs() {
+    let _quiet = quiet();
     for (_, architecture) in runner_architectures() {
         runs(architecture);
     }

@@ -80,6 +80,7 @@ fn a_board_by_a_command_measures_what_this_machine_does_and_puts_back_what_a_kil
 #[test]
 fn a_lab_far_away_and_a_run_on_the_machine_itself_measure_in_turns_of_a_cell() {
     or_skip!(root());
+    or_skip!(program("bash", "bash"));
     let (network, home) = (Network::new(), tempfile::tempdir().expect("a folder"));
     let at = home.path();
     let folder = at.join("remote");

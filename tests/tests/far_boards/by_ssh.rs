@@ -1,5 +1,6 @@
 //! Boards that ssh reaches, with the real ssh and sshd: a ProxyCommand is the whole network.
 
+use super::quiet;
 use pocketstone_testing::wait::until;
 use pocketstone_testing::{Need, Skip, installed, or_skip, program, root, say};
 use pocketstone_tests::command::{Process, Ran, binary, lab, pocketstone, run, write};
@@ -280,6 +281,7 @@ fn a_board_that_is_lost_for_good_ends_the_run_which_goes_on_when_it_is_back() {
 #[test]
 #[ignore = "measures times: make torture"]
 fn a_cell_by_ssh_takes_at_most_20_ms_more_than_one_here() {
+    let _quiet = quiet();
     let far = or_skip!(Far::new());
     let small = files("directory", "none").replace("traced =", "repetitions = 25\ntraced =");
     write(far.path(), "study.toml", &study(&[small]));

@@ -1,9 +1,11 @@
 //! What a command leaves running: ended, however it was started.
 
+use pocketstone_process::number_namespace;
+use procfs::ProcError;
 use procfs::process::{ProcState, Process, all_processes};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 use std::collections::{BTreeSet, HashSet};
-use std::path::Path;
+use std::ffi::OsStr;
 use std::time::{Duration, Instant};
 
 /// How long what is killed may take to end: what waits for a device ends with that, which may write back for long.
@@ -63,33 +65,55 @@ fn remaining() -> Vec<(Pid, String, bool)> {
     children().into_iter().filter_map(named).collect()
 }
 
-/// Kills the processes of commands whose keepers were killed as well, and waits until they have ended: those that work
-/// in `folder` or below it, have no terminal, and are nobody's. What cannot be killed is left to who needs the folder.
-pub fn end_orphans(folder: &Path) {
-    // As the kernel names it.
-    let Ok(folder) = folder.canonicalize() else { return };
-    let is_orphan = |process: &Process| {
-        process.pid != getpid().as_raw_pid()
-            && process.cwd().is_ok_and(|at| at.starts_with(&folder))
-            && is_nobodys(process)
-    };
-    let begin = Instant::now();
+/// In the environment of a command on a machine that outlives it: which runner has started it, by the namespace of its
+/// number, that number, and when it began in clock ticks since boot. It is of one length, as a stack begins below it.
+pub const RUNNER_VARIABLE: &str = "POCKETSTONE_RUNNER";
+
+/// What [`RUNNER_VARIABLE`] says of a process; `None` where the kernel does not.
+fn identity(process: &Process) -> Option<String> {
+    let began = process.stat().ok()?.starttime;
+    Some(format!("{:010}-{:010}-{began:020}", number_namespace()?, process.pid))
+}
+
+/// What [`RUNNER_VARIABLE`] is in commands of this process; `None` where the kernel does not say who it is.
+pub fn own_identity() -> Option<String> {
+    identity(&Process::myself().ok()?)
+}
+
+/// Kills what commands have left whose runners and keepers were killed, and waits until it has ended. What this process
+/// may not kill stays.
+pub fn end_orphans() {
+    let (begin, mut killed) = (Instant::now(), Vec::new());
     loop {
         // What a dying one has just started is found the next time.
         let orphans = all_processes().into_iter().flatten().flatten().filter(is_orphan);
-        let killed = orphans.filter_map(|process| kill_process(Pid::from_raw(process.pid)?, Signal::KILL).ok()).count();
-        if killed == 0 || begin.elapsed() > LIMIT {
+        let found = orphans
+            .filter(|process| Pid::from_raw(process.pid).is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok()));
+        let before = killed.len();
+        killed.extend(found);
+        let found_any = killed.len() > before;
+        killed.retain(Process::is_alive);
+        if (!found_any && killed.is_empty()) || begin.elapsed() > LIMIT {
             return;
         }
         std::thread::sleep(LOOK);
     }
 }
 
-/// Whether a process has no terminal, and its parent has ended, or the first process of its session has: commands lead
-/// a session each.
-fn is_nobodys(process: &Process) -> bool {
-    let Ok(stat) = process.stat() else { return false };
-    stat.tty_nr == 0 && (stat.ppid == 1 || Process::new(stat.session).is_err())
+/// Whether a command has left a process: its runner, whose number means the same here, has ended.
+fn is_orphan(process: &Process) -> bool {
+    let Ok(environment) = process.environ() else { return false };
+    let Some(runner) = environment.get(OsStr::new(RUNNER_VARIABLE)).and_then(|runner| runner.to_str()) else {
+        return false;
+    };
+    let mut parts = runner.split('-').map(|part| part.parse::<u64>().ok());
+    let (Some(Some(namespace)), Some(Some(pid))) = (parts.next(), parts.next()) else { return false };
+    let Ok(pid) = i32::try_from(pid) else { return false };
+    number_namespace() == Some(namespace)
+        && match Process::new(pid) {
+            Ok(process) => identity(&process).is_some_and(|now| now != runner),
+            Err(error) => matches!(error, ProcError::NotFound(_)),
+        }
 }
 
 /// The numbers of this process's children.
@@ -114,47 +138,29 @@ fn listed() -> Option<Vec<i32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{BufRead, BufReader};
-    use std::os::unix::process::CommandExt;
-    use std::process::{Child, Command, Stdio};
-
-    /// A shell in a folder, as the first process of a session, with what it says first.
-    fn begun(folder: &Path, line: &str) -> (Child, String) {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", line]).current_dir(folder).stdout(Stdio::piped());
-        // SAFETY: between fork and exec it makes one system call, allocates nothing and takes no lock.
-        unsafe { shell.pre_exec(|| rustix::process::setsid().map(drop).map_err(std::io::Error::from)) };
-        let mut shell = shell.spawn().unwrap();
-        let mut said = String::new();
-        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        (shell, said.trim().to_owned())
-    }
-
-    fn runs(pid: &str) -> bool {
-        let stat = pid.parse().ok().and_then(|pid| Process::new(pid).ok()?.stat().ok());
-        stat.is_some_and(|stat| stat.state != 'Z')
-    }
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
 
     #[test]
-    fn what_a_killed_command_left_in_the_folder_is_ended_and_nothing_else_is() {
-        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let below = folder.path().join("cell");
-        std::fs::create_dir(&below).unwrap();
-        let line = "sleep 1000 >&2 & echo $!; wait";
-        let (mut killed, left) = begun(&below, line);
-        let (mut far, far_left) = begun(elsewhere.path(), line);
-        let (mut alive, alive_child) = begun(&below, line);
-        for shell in [&mut killed, &mut far] {
-            shell.kill().unwrap();
-            shell.wait().unwrap();
+    fn what_a_command_left_whose_runner_has_ended_is_ended_and_nothing_else_is() {
+        let own = own_identity().unwrap();
+        // It had this process's number before.
+        let (rest, began) = own.rsplit_once('-').unwrap();
+        let gone = format!("{rest}-{:020}", began.parse::<u64>().unwrap() - 1);
+        let elsewhere = format!("{:010}-{}", 1, gone.split_once('-').unwrap().1);
+        let begun = |runner: &str| {
+            let mut sleep = Command::new("sleep");
+            sleep.arg("1000").env(RUNNER_VARIABLE, runner).spawn().unwrap()
+        };
+        let mut left = begun(&gone);
+        let mut others = [own.as_str(), &elsewhere, "", "1-x", &gone.replace('-', "")].map(begun);
+        end_orphans();
+        assert_eq!(left.try_wait().unwrap().and_then(|status| status.signal()), Some(9));
+        for other in &mut others {
+            assert!(other.try_wait().unwrap().is_none());
+            other.kill().unwrap();
+            other.wait().unwrap();
         }
-        end_orphans(folder.path());
-        let ran = [&left, &far_left, &alive_child].map(|pid| runs(pid));
-        alive.kill().unwrap();
-        alive.wait().unwrap();
-        // Its child's session has lost its leader now.
-        end_orphans(&below);
-        end_orphans(elsewhere.path());
-        assert_eq!((ran, [&far_left, &alive_child].map(|pid| runs(pid))), ([false, true, true], [false, false]));
+        assert_eq!(own.len(), gone.len());
     }
 }

@@ -9,7 +9,7 @@ use pocketstone_core::error::Context as _;
 use pocketstone_core::log::{Call, encode_calls};
 use pocketstone_core::outcome::{CommandOutcome, Outcome, Quantity, Unavailable};
 use pocketstone_core::{Error, Result};
-use pocketstone_engine::command::Waiting;
+use pocketstone_engine::command::{RUNNER_VARIABLE, Waiting, own_identity};
 use pocketstone_workload::CommandSpec;
 use pocketstone_workload::command::SEED_VARIABLE;
 use std::collections::BTreeSet;
@@ -81,8 +81,11 @@ impl Work for OnCommand<'_> {
     fn start(&mut self) -> Result<Program> {
         let runner = std::env::current_exe().board(|| "cannot find the path of this program".into())?;
         let output = self.context.folder.join("command-output");
-        let seed = [(SEED_VARIABLE, self.context.plan.seed.to_string())];
-        let process = Waiting::start(&runner, &self.spec.line, &self.folder, &output, &seed)?;
+        let mut variables = vec![(SEED_VARIABLE, self.context.plan.seed.to_string())];
+        if !self.context.board.capabilities.disposable {
+            variables.extend(own_identity().map(|own| (RUNNER_VARIABLE, own)));
+        }
+        let process = Waiting::start(&runner, &self.spec.line, &self.folder, &output, &variables)?;
         let pid = process.pid();
         self.process = Some(process);
         Ok(Program { pid, folder: Some(self.folder.clone()), own_events: None })

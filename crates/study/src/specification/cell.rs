@@ -69,22 +69,20 @@ pub fn cells(
         let what = format!("experiment `{}` has no valid plan{of}", experiment.name);
         study.error_at(experiment.place(kind, impossible.factor), Error::user(what).because(impossible.error))
     };
-    // A point has one volume in all repetitions.
-    let with_volume = |experiment: &Experiment, point: Point| match volume::of_point(&point) {
-        Ok(volume) => Ok((point, volume)),
-        Err(impossible) => Err(invalid(experiment, &point, impossible)),
-    };
-    let points = |e: &Experiment| e.points(kind).into_iter().map(|point| with_volume(e, point)).collect();
-    let points: Vec<Vec<(Point, Volume)>> = study.experiments.iter().map(points).collect::<Result<_>>()?;
+    // A point has one volume in all repetitions; what is wrong with it is said where it comes first.
+    let with_volume = |point: Point| (volume::of_point(&point).ok(), point);
+    let points = |e: &Experiment| e.points(kind).into_iter().map(with_volume).collect();
+    let points: Vec<Vec<(Option<Volume>, Point)>> = study.experiments.iter().map(points).collect();
     for repetition in 0..most {
         let those = study.experiments.iter().zip(&points).filter(|(e, _)| repetition < repetitions(study, e));
         for (experiment, points) in those {
-            for (point, volume) in points {
+            for (volume, point) in points {
                 let seed = study.seed + u64::from(repetition);
-                let plan =
-                    plan(point, volume.clone(), seed, directory, traces).map_err(|i| invalid(experiment, point, i))?;
+                let volume = volume.clone().map_or_else(|| volume::of_point(point), Ok);
+                let plan = volume.and_then(|volume| plan(point, volume, seed, directory, traces));
+                let plan = plan.map_err(|impossible| invalid(experiment, point, impossible))?;
                 let power_cuts = u32::try_from(point.of(&POWER_CUTS)?).unwrap_or(u32::MAX);
-                let has_twin = has_twin(experiment, point, volume, repetition)?;
+                let has_twin = has_twin(experiment, point, &plan.volume, repetition)?;
                 if power_cuts > 0 && experiment.traced == Traced::None {
                     let error = Error::user("the power is cut in traced twins, and this experiment has none");
                     let error = error.hint("set traced = \"each\", or omit power_cuts");
