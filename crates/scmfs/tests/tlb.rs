@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 const MIB: u64 = 1 << 20;
+const PAGE: usize = 4 << 10;
 const HUGE_BYTES: u64 = 2 * MIB;
 /// Where the region is taken to be mapped: a multiple of 2 MiB, far from the buffers.
 const REGION_AT: u64 = 1 << 46;
@@ -62,16 +63,19 @@ impl Stream {
 fn read_again(threshold: Threshold, record: usize) -> (Counts, Vec<Touch>, u64) {
     let mut stream = Stream::new(threshold);
     let file = stream.volume.create_file(ROOT, b"f", &Meta::file(0o600)).unwrap();
-    let mut buffer = vec![1; record];
+    // From a page on: wherever else it began, its pages would part the copies, and differently each time.
+    let mut room = vec![1; record + PAGE];
+    let from = room.as_ptr().align_offset(PAGE);
+    let buffer = &mut room[from..from + record];
     let calls = 8 * MIB / record as u64;
     for n in 0..calls {
-        stream.count(&file, |file| file.write_at(&buffer, n * record as u64).unwrap());
+        stream.count(&file, |file| file.write_at(buffer, n * record as u64).unwrap());
     }
     let (mut before, mut last) = (Counts::default(), Vec::new());
     for _ in 0..2 {
         before = stream.tlb.counts();
         for n in 0..calls {
-            let (read, touches) = stream.count(&file, |file| file.read_at(&mut buffer, n * record as u64).unwrap());
+            let (read, touches) = stream.count(&file, |file| file.read_at(buffer, n * record as u64).unwrap());
             assert_eq!(read, record);
             last = touches;
         }
