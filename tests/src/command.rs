@@ -177,11 +177,23 @@ impl Process {
         self.signal(Signal::KILL);
     }
 
+    /// Every process of the machine.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let entries = fs::read_dir("/proc").expect("/proc").flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(Process::of)
+    }
+
+    /// Every process that runs, and whose program or folder is in `folder`.
+    pub fn within(folder: &Path) -> Vec<Self> {
+        let here = |process: &Process| {
+            ["exe", "cwd"].iter().any(|link| process.link(link).is_some_and(|to| to.starts_with(folder)))
+        };
+        Process::all().filter(|process| !process.ended && here(process)).collect()
+    }
+
     /// Every process that comes from process `pid`, itself not counted.
     pub fn descendants(pid: u32) -> Vec<Self> {
-        let entries = fs::read_dir("/proc").expect("/proc");
-        let pids = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
-        let all: Vec<Process> = pids.filter_map(Process::of).collect();
+        let all: Vec<Process> = Process::all().collect();
         let mut found: Vec<Process> = Vec::new();
         let mut parents = vec![pid];
         while let Some(parent) = parents.pop() {

@@ -178,13 +178,7 @@ impl Phone {
 
     /// The processes of runners: all whose program or folder is where adb's user may write.
     pub fn processes(&self) -> Vec<Process> {
-        let folder = self.local();
-        let pids = fs::read_dir("/proc").expect("/proc").flatten();
-        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let here = |process: &Process| {
-            ["exe", "cwd"].iter().any(|link| process.link(link).is_some_and(|to| to.starts_with(&folder)))
-        };
-        pids.filter_map(Process::of).filter(|process| !process.ended && here(process)).collect()
+        Process::within(&self.local())
     }
 
     /// Ends the daemon and starts another one, as when a cable is pulled and plugged in: neither side is told by the

@@ -177,9 +177,7 @@ impl PoorBoard {
     pub fn processes(&self) -> Vec<Process> {
         let first = Process::descendants(self.server.id());
         let Some(space) = first.first().and_then(|process| process.link("ns/pid")) else { return Vec::new() };
-        let pids = fs::read_dir("/proc").expect("/proc").flatten();
-        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let all = pids.filter_map(Process::of).filter(|process| !process.ended && process.name != "dropbear");
+        let all = Process::all().filter(|process| !process.ended && process.name != "dropbear");
         let own = |process: &Process| process.link("ns/pid").as_ref() == Some(&space);
         all.filter(|process| own(process) && !process.name.starts_with("ld-linux")).collect()
     }

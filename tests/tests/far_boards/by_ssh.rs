@@ -119,13 +119,7 @@ impl Far {
 
     /// The processes of the board: all whose folder, program or files are in its own.
     fn processes(&self) -> Vec<Process> {
-        let folder = self.folder();
-        let pids = fs::read_dir("/proc").expect("/proc").flatten();
-        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let here = |process: &Process| {
-            ["exe", "cwd"].iter().any(|link| process.link(link).is_some_and(|to| to.starts_with(&folder)))
-        };
-        pids.filter_map(Process::of).filter(|process| !process.ended && here(process)).collect()
+        Process::within(&self.folder())
     }
 
     fn sleeping(&self) -> Option<Process> {

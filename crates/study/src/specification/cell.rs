@@ -122,11 +122,13 @@ pub fn count(study: &Study, kind: &str) -> Result<u64> {
         for (point, points) in experiment.kinds_of_points(kind) {
             // What is wrong with a volume is said, with its place, where its plan is made.
             let volume = volume::of_point(&point).ok();
-            let has_twin = |n: u32| volume.as_ref().map_or(Ok(false), |volume| has_twin(experiment, &point, volume, n));
+            let with_twin = |n: u32| match &volume {
+                Some(volume) => has_twin(experiment, &point, volume, n).map(|twin| 1 + u64::from(twin)),
+                None => Ok(1),
+            };
             // Repetitions after the second are as the second.
             let all = repetitions(study, experiment);
-            let twin = |n: u32| has_twin(n).map(|twin| 1 + u64::from(twin));
-            let of_one = twin(0)? + if all > 1 { u64::from(all - 1).saturating_mul(twin(1)?) } else { 0 };
+            let of_one = with_twin(0)? + if all > 1 { u64::from(all - 1).saturating_mul(with_twin(1)?) } else { 0 };
             count = count.saturating_add(points.saturating_mul(of_one));
         }
     }
