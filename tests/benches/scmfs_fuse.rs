@@ -23,7 +23,7 @@ use ground::{Ground, left_out, volume};
 use measure::{bar, nanoseconds};
 use pocketstone_core::median::median;
 use pocketstone_core::random::Random;
-use pocketstone_mount::{MountOptions, Mounted, Preload, mount, mount_null};
+use pocketstone_mount::{MountOptions, Mounted, Preload, mount_null, mount_scmfs};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
 use std::io::Write;
@@ -91,7 +91,7 @@ impl OnFuse {
         fs::create_dir(&path).expect("a new folder");
         let region = ground.tmpfs.join(name);
         let volume = Arc::new(volume(&region, bytes, false, None));
-        let mounted = mount(volume, &path, options).expect("a mount");
+        let mounted = mount_scmfs(volume, &path, options).expect("a mount");
         OnFuse { _mounted: mounted, _region: tempfile::TempPath::try_from_path(region).expect("a whole path"), path }
     }
 }

@@ -40,6 +40,7 @@ pub use library::{LIBRARY, library, loaded_first};
 pub use mountable::Mountable;
 pub use null::mount_null;
 pub use options::{MountOptions, Preload, Reporter};
+pub use scmfs::mount_scmfs;
 pub use server::Server;
 pub use session::{Before, Mounted, Target, clean_up, is_dead, remount, unmount};
 pub use wire::is_request;

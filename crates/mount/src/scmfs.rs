@@ -1,13 +1,22 @@
 //! SCMFS as it is mounted: it locks inode by inode, so nothing is added here.
 
-use crate::control;
 use crate::mountable::{Mountable, Waits};
+use crate::{MountOptions, Mounted, control};
 use pocketstone_media::Shared;
 use pocketstone_scmfs::{
     Allocate, Attr, File, FileBatch, Ino, Meta, Operations, OutsideStores, Protection, Result, Running, SetXattr,
     TimeNs, Volume, Watch,
 };
+use std::path::Path;
 use std::sync::Arc;
+
+/// As [`mount`](crate::mount), of an SCMFS volume: what serves it is compiled here once, not by each who calls it.
+///
+/// # Errors
+/// Those of [`mount`](crate::mount).
+pub fn mount_scmfs(volume: Arc<Volume>, at: &Path, options: &MountOptions) -> pocketstone_core::Result<Mounted> {
+    crate::mount(volume, at, options)
+}
 
 impl Mountable for Volume {
     const SUBTYPE: &'static str = "scmfs";

@@ -224,7 +224,7 @@ fn a_mount_without_the_option_offers_and_stores_nothing() -> Result<(), Skip> {
     assert_eq!((fs::read(&path).unwrap(), offer(&path)), (b"old".to_vec(), Err(Errno::NODATA)));
     mounted.unmount().unwrap();
     let both = MountOptions { writeback: true, ..atomic() };
-    let refused = pocketstone_mount::mount(volume.clone(), &ground.directory(), &both).err().unwrap();
+    let refused = pocketstone_mount::mount_scmfs(volume.clone(), &ground.directory(), &both).err().unwrap();
     assert!(refused.to_string().contains("`atomic` and `writeback`"), "{refused}");
     close(volume);
     Ok(())

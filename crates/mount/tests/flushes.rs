@@ -2,7 +2,7 @@
 
 use pocketstone_media::nand::{Fault, Geometry, Nand, SimulatedNand, SimulatedOptions, Verdict};
 use pocketstone_media::{MapOptions, Mapped, Persistence, Region, Result};
-use pocketstone_mount::{KIND, MountOptions, Preload, mount, mount_yaffs2, remount, stores_directly};
+use pocketstone_mount::{KIND, MountOptions, Preload, mount_scmfs, mount_yaffs2, remount, stores_directly};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
 use pocketstone_testing::{fuse, or_skip, root};
 use rustix::fs::{CWD, FallocateFlags, FileType, Mode, XattrFlags, copy_file_range, fallocate, mknodat, setxattr};
@@ -188,7 +188,7 @@ fn what_a_mount_is_to_flush_is_flushed_when_it_answers() {
             let options = MountOptions { sync, dir_sync, direct_io, ..MountOptions::default() };
             let flushed = Arc::default();
             let volume = scmfs(&flushed);
-            let mounted = mount(volume.clone(), home.path(), &options).unwrap();
+            let mounted = mount_scmfs(volume.clone(), home.path(), &options).unwrap();
             check(home.path(), &flushed, sync || dir_sync, sync);
             mounted.unmount().unwrap();
             Arc::into_inner(volume).expect("nothing else holds it").close().unwrap();
@@ -208,7 +208,7 @@ fn a_remount_takes_flushing_on_and_off() {
     let directory = home.path().canonicalize().unwrap();
     let flushed = Arc::default();
     let volume = scmfs(&flushed);
-    let mounted = mount(volume.clone(), &directory, &MountOptions::default()).unwrap();
+    let mounted = mount_scmfs(volume.clone(), &directory, &MountOptions::default()).unwrap();
     let remounted = |change: &dyn Fn(&mut MountOptions)| {
         let mut options = MountOptions::default();
         options.keep_flags_of(&directory).unwrap();
@@ -224,7 +224,7 @@ fn a_remount_takes_flushing_on_and_off() {
     let refused = remounted(&|options| options.dir_sync = true).unwrap_err();
     assert!(refused.chain().contains("dirsync") && refused.cure().is_some(), "{}", refused.chain());
     mounted.unmount().unwrap();
-    let mounted = mount(volume.clone(), &directory, &MountOptions { dir_sync: true, ..MountOptions::default() });
+    let mounted = mount_scmfs(volume.clone(), &directory, &MountOptions { dir_sync: true, ..MountOptions::default() });
     remounted(&|options| options.noatime = true).unwrap();
     check(&directory, &flushed, true, false);
     mounted.unwrap().unmount().unwrap();
@@ -243,7 +243,8 @@ fn what_others_store_to_is_not_remounted_with_sync() {
     for (preload, refused) in [(Preload::Read, false), (Preload::Write, stores_directly())] {
         let region = Mapped::open(file.path(), &MapOptions::default()).unwrap();
         let volume = Arc::new(Volume::open(Box::new(region), &OpenOptions::default()).unwrap());
-        let mounted = mount(volume.clone(), &directory, &MountOptions { preload, ..MountOptions::default() }).unwrap();
+        let mounted =
+            mount_scmfs(volume.clone(), &directory, &MountOptions { preload, ..MountOptions::default() }).unwrap();
         let mut options = MountOptions::default();
         options.keep_flags_of(&directory).unwrap();
         options.sync = true;

@@ -4,7 +4,7 @@ use pocketstone_fstest::drive::by_kernel;
 use pocketstone_fstest::{Decoder, Has, Model, Op};
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_media::{MapOptions, Mapped, Region};
-use pocketstone_mount::{MountOptions, Mounted, RESIZE, USAGE, Yaffs2, mount, mount_null, mount_yaffs2};
+use pocketstone_mount::{MountOptions, Mounted, RESIZE, USAGE, Yaffs2, mount_null, mount_scmfs, mount_yaffs2};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
 use pocketstone_testing::{Skip, amount, clock, fuse, or_skip, say, seed};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, RenameFlags, SeekFrom, Timespec, Timestamps, XattrFlags};
@@ -37,7 +37,7 @@ impl Fixture {
         fuse()?;
         let volume = Arc::new(Volume::open(fresh_region(), &OpenOptions::default()).unwrap());
         let home = tempfile::tempdir().unwrap();
-        let mounted = mount(volume.clone(), home.path(), options).unwrap();
+        let mounted = mount_scmfs(volume.clone(), home.path(), options).unwrap();
         Ok(Fixture { mounted: Some(mounted), behind: Behind::Scmfs(volume), home })
     }
 

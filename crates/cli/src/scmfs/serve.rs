@@ -72,7 +72,7 @@ fn serve(volume: Volume, arguments: &MountArguments, mut options: MountOptions) 
     let target = Arc::default();
     checkpoint::schedule(&volume, arguments, &options, &log, Arc::clone(&target))?;
     let volume = Arc::new(volume);
-    let mounted = pocketstone_mount::mount(volume.clone(), &arguments.directory, &options)?;
+    let mounted = pocketstone_mount::mount_scmfs(volume.clone(), &arguments.directory, &options)?;
     let _ = target.set(mounted.target());
     if let Err(error) = daemon::watch(&mounted) {
         explain("warning", &error);

@@ -276,7 +276,7 @@ impl Connection {
         unsafe {
             match (self.api.step)(statement.handle) {
                 ROW => {
-                    let word = (self.api.column_text)(statement.handle, 0);
+                    let word = (self.api.value_text)((self.api.column_value)(statement.handle, 0));
                     Ok((!word.is_null()).then(|| CStr::from_ptr(word.cast()).to_string_lossy().into_owned()))
                 }
                 DONE => Ok(None),
@@ -326,18 +326,21 @@ unsafe fn column(api: &SqliteApi, at: *mut sqlite3_stmt, n: c_int, digest: &mut 
             false => unsafe { std::slice::from_raw_parts(start, length as usize) },
         }
     }
-    // SAFETY: the caller vouches for the column; the length is asked for after the value, as SQLite wants it.
+    // SAFETY: the caller vouches for the column; the length is asked for after the value, as SQLite wants it. What
+    // `column_value` gives is "unprotected": it may be read by one thread alone, which is all that the connection has.
+    // The functions for a column would look it up, and lock, three times for each value.
     unsafe {
-        match (api.column_type)(at, n) {
-            libsqlite3_sys::SQLITE_INTEGER => digest.integer((api.column_int64)(at, n)),
-            libsqlite3_sys::SQLITE_FLOAT => digest.real((api.column_double)(at, n)),
+        let value = (api.column_value)(at, n);
+        match (api.value_type)(value) {
+            libsqlite3_sys::SQLITE_INTEGER => digest.integer((api.value_int64)(value)),
+            libsqlite3_sys::SQLITE_FLOAT => digest.real((api.value_double)(value)),
             libsqlite3_sys::SQLITE_TEXT => {
-                let start = (api.column_text)(at, n);
-                digest.bytes(bytes(start, (api.column_bytes)(at, n)));
+                let start = (api.value_text)(value);
+                digest.bytes(bytes(start, (api.value_bytes)(value)));
             }
             libsqlite3_sys::SQLITE_BLOB => {
-                let start = (api.column_blob)(at, n);
-                digest.bytes(bytes(start.cast(), (api.column_bytes)(at, n)));
+                let start = (api.value_blob)(value);
+                digest.bytes(bytes(start.cast(), (api.value_bytes)(value)));
             }
             _ => digest.value(Value::Null),
         }

@@ -5,7 +5,7 @@
 use libsqlite3_sys as ffi;
 use std::ffi::{c_char, c_double, c_int, c_uchar, c_void};
 
-pub(super) use ffi::{sqlite3, sqlite3_stmt};
+pub(super) use ffi::{sqlite3, sqlite3_stmt, sqlite3_value};
 
 /// Frees a bound value; `None` is SQLITE_STATIC: the value outlives the statement.
 type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
@@ -59,12 +59,13 @@ table! {
     step = sqlite3_step(*mut sqlite3_stmt) -> c_int;
     reset = sqlite3_reset(*mut sqlite3_stmt) -> c_int;
     column_count = sqlite3_column_count(*mut sqlite3_stmt) -> c_int;
-    column_type = sqlite3_column_type(*mut sqlite3_stmt, c_int) -> c_int;
-    column_int64 = sqlite3_column_int64(*mut sqlite3_stmt, c_int) -> i64;
-    column_double = sqlite3_column_double(*mut sqlite3_stmt, c_int) -> c_double;
-    column_text = sqlite3_column_text(*mut sqlite3_stmt, c_int) -> *const c_uchar;
-    column_blob = sqlite3_column_blob(*mut sqlite3_stmt, c_int) -> *const c_void;
-    column_bytes = sqlite3_column_bytes(*mut sqlite3_stmt, c_int) -> c_int;
+    column_value = sqlite3_column_value(*mut sqlite3_stmt, c_int) -> *mut sqlite3_value;
+    value_type = sqlite3_value_type(*mut sqlite3_value) -> c_int;
+    value_int64 = sqlite3_value_int64(*mut sqlite3_value) -> i64;
+    value_double = sqlite3_value_double(*mut sqlite3_value) -> c_double;
+    value_text = sqlite3_value_text(*mut sqlite3_value) -> *const c_uchar;
+    value_blob = sqlite3_value_blob(*mut sqlite3_value) -> *const c_void;
+    value_bytes = sqlite3_value_bytes(*mut sqlite3_value) -> c_int;
     total_changes = sqlite3_total_changes(*mut sqlite3) -> c_int;
     errmsg = sqlite3_errmsg(*mut sqlite3) -> *const c_char;
     extended_errcode = sqlite3_extended_errcode(*mut sqlite3) -> c_int;

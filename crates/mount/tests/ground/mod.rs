@@ -1,7 +1,7 @@
 //! What tests of mounts share: a volume to mount.
 
 use pocketstone_media::{MapOptions, Mapped};
-use pocketstone_mount::{MountOptions, Mounted, mount};
+use pocketstone_mount::{MountOptions, Mounted, mount_scmfs};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Volume};
 use pocketstone_testing::Skip;
 use pocketstone_testing::wait::retry;
@@ -53,7 +53,7 @@ impl Ground {
 
     pub fn mount(&self, options: &MountOptions) -> (Mounted, Arc<Volume>) {
         let volume = Arc::new(self.open());
-        (mount(volume.clone(), &self.directory(), options).unwrap(), volume)
+        (mount_scmfs(volume.clone(), &self.directory(), options).unwrap(), volume)
     }
 }
 

@@ -16,7 +16,7 @@ use pocketstone_engine::{ScmfsTree, Yaffs2Tree, end_with_this_process, open_scmf
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_media::{MapOptions, Mapped, Pcm, PcmOptions, WearMap};
 use pocketstone_mount::daemon::watch;
-use pocketstone_mount::{MountOptions, Preload, mount_hollow, mount_yaffs2};
+use pocketstone_mount::{MountOptions, Preload, mount_hollow, mount_scmfs, mount_yaffs2};
 use pocketstone_scmfs::{CreateOptions, OpenOptions, Threshold, Volume};
 use pocketstone_yaffs2 as yaffs2;
 use procfs::process::{MMapPath, Process};
@@ -394,7 +394,7 @@ impl Drop for Server {
 ///
 /// # Errors
 /// `ErrorKind::Bug` for an unknown medium; `ErrorKind::User` if `bytes` is not a number, or the region does not fit;
-/// `ErrorKind::Board` if memory is short, or serving fails; otherwise as [`pocketstone_mount::mount`].
+/// `ErrorKind::Board` if memory is short, or serving fails; otherwise as [`mount_scmfs`].
 pub fn serve_scmfs([access, medium, bytes, region, setup]: [&str; 5], at: &Path, say: impl Fn(&str)) -> Result<()> {
     let setup = serde_json::from_str(setup).user(|| format!("`{setup}` is no setup of a volume"))?;
     let medium = Medium::of_word(medium).ok_or_else(|| Error::bug(format!("`{medium}` is not a medium")))?;
@@ -402,7 +402,7 @@ pub fn serve_scmfs([access, medium, bytes, region, setup]: [&str; 5], at: &Path,
     let file = (!region.is_empty()).then(|| PathBuf::from(region));
     let (volume, _) = make_scmfs(&mut Backing { medium, bytes, file, setup, _memory: None })?;
     let preload = if access == Access::Preload.word() { Preload::Append } else { Preload::Off };
-    let mounted = pocketstone_mount::mount(Arc::new(volume), at, &MountOptions { preload, ..MountOptions::default() })?;
+    let mounted = mount_scmfs(Arc::new(volume), at, &MountOptions { preload, ..MountOptions::default() })?;
     watch(&mounted)?;
     say(&format!("{}\n", served::READY));
     mounted.wait()
