@@ -87,7 +87,8 @@ fn csv(store: &Store, sql: &str, out: BufWriter<File>, path: &Path) -> Result<u6
 
 fn json(store: &Store, sql: &str, mut out: BufWriter<File>, path: &Path) -> Result<u64> {
     let failed = || format!("cannot write {}", path.display());
-    let (mut rows, mut names) = (0, Vec::new());
+    // What stands before each value.
+    let (mut rows, mut names): (u64, Vec<String>) = (0, Vec::new());
     let value = |field: &Field<'_>| match field {
         Field::Nothing => Value::Null,
         Field::Integer(n) => Value::from(*n),
@@ -96,15 +97,19 @@ fn json(store: &Store, sql: &str, mut out: BufWriter<File>, path: &Path) -> Resu
     };
     store.dump(sql, |line| match line {
         Line::Names(columns) => {
-            names = columns.iter().map(|name| (*name).to_owned()).collect();
+            let ahead = std::iter::once("{").chain(std::iter::repeat(","));
+            names = columns.iter().zip(ahead).map(|(name, ahead)| format!("{ahead}{}:", Value::from(*name))).collect();
             Ok(())
         }
         Line::Fields(fields) => {
-            let object: serde_json::Map<String, Value> = names.iter().cloned().zip(fields.iter().map(value)).collect();
-            let before = if rows == 0 { "[\n" } else { ",\n" };
+            out.write_all(if rows == 0 { b"[\n" } else { b",\n" }).user(failed)?;
             rows += 1;
-            out.write_all(before.as_bytes()).user(failed)?;
-            serde_json::to_writer(&mut out, &object).user(failed)
+            names
+                .iter()
+                .zip(fields)
+                .try_for_each(|(name, field)| write!(out, "{name}{}", value(field)))
+                .user(failed)?;
+            out.write_all(b"}").user(failed)
         }
     })?;
     out.write_all(if rows == 0 { b"[]\n" } else { b"\n]\n" }).and_then(|()| out.flush()).user(failed)?;

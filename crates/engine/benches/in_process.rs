@@ -9,10 +9,10 @@ use pocketstone_engine::{Executor, ScmfsTree, Tree, Yaffs2Tree, populate, run};
 use pocketstone_media::nand::{Geometry, SimulatedNand, SimulatedOptions};
 use pocketstone_media::{MapOptions, Mapped};
 use pocketstone_scmfs as scmfs;
+use pocketstone_testing::bench::cpu;
 use pocketstone_workload::{Data, FileOperation, FileWorkload, FilesSpec, Operation, Sync};
 use pocketstone_yaffs2 as yaffs2;
 use std::io::Write;
-use std::time::Duration;
 
 const ROUNDS: usize = 9;
 
@@ -62,11 +62,6 @@ fn measure<T: Tree>(tree: &T, spec: &FilesSpec) -> f64 {
     let start = cpu();
     run(&mut executors, &operations).expect("it runs");
     (cpu() - start).as_nanos() as f64 / operations.len() as f64
-}
-
-fn cpu() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 fn main() {

@@ -359,12 +359,14 @@ mod tests {
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
         file.set_len(100 << 30).unwrap();
         file.write_all_at(&[0; SUPERBLOCK_BYTES], 0).unwrap();
-        let begin = std::time::Instant::now();
+        let begin = pocketstone_testing::bench::cpu();
         let (found, faults) = Superblock::find(&opened()).unwrap();
         assert_eq!((found.sequence & 1, faults.len()), (1, 1));
         file.write_all_at(&[0; SUPERBLOCK_BYTES], found.layout.far_at()).unwrap();
         let error = Superblock::find(&opened()).unwrap_err().to_string();
         assert!(error.contains("not an SCMFS volume"), "{error}");
-        assert!(begin.elapsed() < std::time::Duration::from_secs(2), "{:?}", begin.elapsed());
+        // Of this thread's processor: a busy machine may take longer.
+        let took = pocketstone_testing::bench::cpu() - begin;
+        assert!(took < std::time::Duration::from_secs(2), "{took:?}");
     }
 }

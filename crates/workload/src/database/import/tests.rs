@@ -187,7 +187,7 @@ fn what_is_not_understood_is_left_out_when_told() {
 /// Each would take minutes, were something looked for anew from every line on.
 #[test]
 fn long_logs_take_time_by_their_length() {
-    let begin = std::time::Instant::now();
+    let begin = pocketstone_testing::bench::cpu();
     let lines = 100_000;
     let table = format!("CREATE TABLE t (\n{}a)", "-- a comment\n".repeat(lines));
     assert_eq!(read(&table).measured().len(), 1);
@@ -205,7 +205,9 @@ fn long_logs_take_time_by_their_length() {
         assert_eq!(imported.lines[0], 1);
         assert!(imported.skipped.len() >= lines, "{open}");
     }
-    assert!(begin.elapsed() < std::time::Duration::from_secs(30), "{:?}", begin.elapsed());
+    // Of this thread's processor: a busy machine may take longer.
+    let took = pocketstone_testing::bench::cpu() - begin;
+    assert!(took < std::time::Duration::from_secs(30), "{took:?}");
 }
 
 #[test]
