@@ -1,8 +1,8 @@
 //! What the measured loop adds to a bare loop on prepared statements of SQLite.
 //!
-//! 500 rows of a key and 10 texts of 100 bytes in memory, read by key. The bare loop reads its values as programs do, by
-//! `sqlite3_column_text` and its like, and in another round as the lab does, by `sqlite3_value_text`, which costs less.
-//! Prints medians, and the medians of the ratios of rounds with 95% bootstrap intervals; the bar is 5% of a bare
+//! 500 rows of a key and 10 texts of 100 bytes in memory, read by key. The bare loop reads its values as programs do,
+//! by `sqlite3_column_text` and its like, and in another round as the lab does, by `sqlite3_value_text`, which costs
+//! less. Prints medians, and the medians of the ratios of rounds with 95% bootstrap intervals; the bar is 5% of a bare
 //! operation as programs do it. What one reading of the clock costs is printed, too: an operation that is timed costs
 //! that much at least.
 
@@ -208,9 +208,9 @@ fn main() {
     let [programs, values] = [0, 1].map(|bare| Added::over(bare, &rounds));
     let word = if programs.median <= BAR { "met" } else { "NOT met" };
     let text = format!(
-        "YCSB-C-like reads, SQLite in memory: bare {:.0} ns, lab {:.0} ns per operation; the lab adds {programs} ({ROUNDS} \
-         rounds; a reading of the clock takes {:.0} ns); bar {:.0}%: {word}. To a bare loop that reads values as the lab \
-         does, {:.0} ns, it adds {values}\n",
+        "YCSB-C-like reads, SQLite in memory: bare {:.0} ns, lab {:.0} ns per operation; the lab adds {programs} \
+         ({ROUNDS} rounds; a reading of the clock takes {:.0} ns); bar {:.0}%: {word}. To a bare loop that reads \
+         values as the lab does, {:.0} ns, it adds {values}\n",
         median_of(0),
         median_of(2),
         clock::reading_ns(),
