@@ -87,7 +87,7 @@ fn csv(store: &Store, sql: &str, out: BufWriter<File>, path: &Path) -> Result<u6
 
 fn json(store: &Store, sql: &str, mut out: BufWriter<File>, path: &Path) -> Result<u64> {
     let failed = || format!("cannot write {}", path.display());
-    // What stands before each value.
+    // What stands before each value: a bracket or comma, and the column's name.
     let (mut rows, mut names): (u64, Vec<String>) = (0, Vec::new());
     let value = |field: &Field<'_>| match field {
         Field::Nothing => Value::Null,
